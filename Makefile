@@ -1,0 +1,24 @@
+PYTHON ?= python
+
+.PHONY: bench check docs install test test-slow
+
+install:
+	$(PYTHON) -m pip install -c constraints.txt -e ".[dev,docs]"
+
+check:
+	$(PYTHON) -m ruff check
+	$(PYTHON) -m ruff format --check
+	$(PYTHON) -m mypy
+	$(PYTHON) -c "from importlinter.cli import lint_imports_command as c; c()" --no-logo
+
+test:
+	$(PYTHON) -m pytest -m "not slow"
+
+test-slow:
+	$(PYTHON) -m pytest -m slow
+
+bench:
+	$(PYTHON) -m benchmarks all
+
+docs:
+	$(PYTHON) -m sphinx -E -W -n --keep-going -q docs docs/_build/html

@@ -1,0 +1,42 @@
+import sys
+from pathlib import Path
+
+import entrometer
+
+sys.path.insert(0, str(Path(__file__).parent / "_ext"))
+
+project = "Entrometer"
+author = "The Entrometer authors"
+copyright = author
+version = release = entrometer.__version__
+
+extensions = [
+    "myst_parser",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.napoleon",
+    "sphinx.ext.viewcode",
+    # The build itself needs no network; a reader's browser fetches MathJax.
+    "sphinx.ext.mathjax",
+    "markdown_docstrings",
+    "test_role",
+]
+exclude_patterns = ["_build", "_ext"]
+
+myst_enable_extensions = ["amsmath", "colon_fence", "dollarmath"]
+myst_heading_anchors = 3
+
+html_theme = "furo"
+html_title = "Entrometer"
+
+autodoc_member_order = "bysource"
+autodoc_preserve_defaults = True
+autodoc_typehints = "signature"
+napoleon_numpy_docstring = False
+
+nitpicky = True
+# Names of Python and of other projects, which this site does not link to: links would
+# need their inventories, and so a network, at every build.
+nitpick_ignore_regex = [
+    (r"py:.*", r"(collections|jaxtyping|numpy|np|scipy|torch)\..*"),
+    (r"py:class", r"Tensor|ndarray|NDArray"),
+]
