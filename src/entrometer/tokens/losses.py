@@ -1,0 +1,66 @@
+"""Policy-gradient losses as functions of the token tables S and H.
+
+A loss never sees the model. What it asks of the model is the pair of tables that
+`loss_coefficients` takes by autograd.
+"""
+
+# Axes: B sequences, T completion tokens.
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor
+
+TokenLoss = Callable[[Tensor, Tensor], Tensor]
+"""Maps the (B, T) tables S (log-prob of the token) and H (entropy) to a scalar."""
+
+
+def dr_grpo_loss(
+    logprobs: Float[Tensor, "B T"],
+    sampled_logprobs: Float[Tensor, "B T"],
+    advantages: Float[Tensor, " B"],
+    mask: Bool[Tensor, "B T"],
+    *,
+    length_limit: int,
+    clip_low: float = 0.2,
+    clip_high: float = 0.2,
+) -> Float[Tensor, ""]:
+    r"""Dr-GRPO: $L = -\frac{1}{B L}\sum_{ik}\min(r A,\ \mathrm{clip}(r)A)$.
+
+    $r = e^{S - S_{\text{old}}}$ is the ratio to the policy that sampled, clipped to
+    $[1-\epsilon_{low}, 1+\epsilon_{high}]$; the divisor is the length limit $L$, the
+    same for short and long responses, so micro-batch gradients add up exactly.
+    """
+    ratio_BT = (logprobs - sampled_logprobs).exp()
+    A_B1 = advantages[:, None]
+    clipped_BT = ratio_BT.clamp(1.0 - clip_low, 1.0 + clip_high)
+    objective_BT = torch.minimum(ratio_BT * A_B1, clipped_BT * A_B1)
+    return -(objective_BT * mask).sum() / (logprobs.shape[0] * length_limit)
+
+
+class LossCoefficients(NamedTuple):
+    """How a loss pulls on each token."""
+
+    alpha: Float[Tensor, "B T"]
+    r"""$\alpha = -\partial L/\partial S$: positive where the token is made likelier."""
+
+    gamma: Float[Tensor, "B T"]
+    r"""$\gamma = -\partial L/\partial H$: zero unless the loss has an entropy term."""
+
+
+def loss_coefficients(
+    loss: TokenLoss, logprobs: Float[Tensor, "B T"], entropies: Float[Tensor, "B T"]
+) -> LossCoefficients:
+    r"""Coefficients $\alpha$ and $\gamma$, by autograd at the level of the tables.
+
+    Every policy-gradient loss reaches the parameters through these alone:
+    $-\nabla_\theta L = \sum_{ik}\alpha_{ik}\nabla S_{ik} + \gamma_{ik}\nabla H_{ik}$.
+    """
+    S = logprobs.detach().requires_grad_()
+    H = entropies.detach().requires_grad_()
+    dL_dS, dL_dH = torch.autograd.grad(
+        loss(S, H), (S, H), allow_unused=True, materialize_grads=True
+    )
+    return LossCoefficients(alpha=-dL_dS, gamma=-dL_dH)
