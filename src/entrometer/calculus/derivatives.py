@@ -1,0 +1,194 @@
+r"""Directional derivatives of tables of numbers in the parameters, both ways.
+
+A function `f` takes a `Vector` of parameters and returns a tuple of tensors, such as
+the log-probabilities $S$ and the entropies $H$ of a batch of tokens.
+
+The fused kernels of scaled-dot-product attention have no forward derivative: run a
+model that uses them under `torch.nn.attention.sdpa_kernel(SDPBackend.MATH)`, or with
+eager attention. Activation checkpointing must be the non-reentrant one. An output that
+no tangent or gradient reaches is an error here, never a zero.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, TypeAlias
+
+import torch
+from torch import Tensor
+from torch.autograd import forward_ad
+from torch.func import jvp as torch_jvp
+from torch.func import vmap
+
+from entrometer.calculus.layer_norm import CompositeLayerNorm
+from entrometer.calculus.vectors import Vector, check_layout
+from entrometer.errors import InvalidValue, ShapeMismatch
+
+Tables: TypeAlias = tuple[Tensor, ...]
+TableFunction: TypeAlias = Callable[[Vector], Tables]
+
+
+class Tangents(NamedTuple):
+    r"""Tables $f(\theta)$ and their first derivatives $\nabla_v f$."""
+
+    outputs: Tables
+    first: Tables
+
+
+class SecondTangents(NamedTuple):
+    r"""Tables $f(\theta)$, $\nabla_v f$ and $\nabla_v^2 f = v^\top (\nabla^2 f) v$."""
+
+    outputs: Tables
+    first: Tables
+    second: Tables
+
+
+class Pullback(NamedTuple):
+    r"""Tables $f(\theta)$ and the gradient $\sum_i \nabla f_i^\top c_i$."""
+
+    outputs: Tables
+    gradient: dict[str, Tensor]
+
+
+def jvp(f: TableFunction, params: Vector, direction: Vector) -> Tangents:
+    r"""First derivatives $\nabla_v f = \frac{d}{d\eta} f(\theta + \eta v)|_{\eta=0}$.
+
+    One pass in forward mode: no graph is kept.
+    """
+    v = _tangent(params, direction)
+    # Parameters that `f` holds itself may require a gradient: keep no graph for them.
+    with torch.no_grad():
+        return Tangents(*_push(_checked(f), dict(params), v))
+
+
+def jvp_many(
+    f: TableFunction,
+    params: Vector,
+    directions: Sequence[Vector],
+    *,
+    at_once: int | None = None,
+) -> Tangents:
+    r"""First derivatives along several directions, stacked in front: $(D, \ldots)$.
+
+    The tangents are a batch and the primal is not, so `f` is computed once for
+    every `at_once` directions (all by default). Memory grows with `at_once`: that many
+    directions are stacked and that many tangents flow through `f`.
+    """
+    size = len(directions) if at_once is None else at_once
+    if not directions or size < 1:
+        raise InvalidValue(
+            f"expected at least one direction, one at once; got {len(directions)} "
+            f"directions, at_once={at_once}."
+        )
+
+    def along(v: dict[str, Tensor]) -> tuple[Tables, Tables]:
+        return _push(_checked(f), dict(params), v)
+
+    outputs: Tables = ()
+    batches: list[Tables] = []
+    for start in range(0, len(directions), size):
+        batch = [_tangent(params, v) for v in directions[start : start + size]]
+        stacked = {name: torch.stack([v[name] for v in batch]) for name in params}
+        with torch.no_grad():
+            repeated, first = vmap(along)(stacked)
+        outputs = tuple(output[0] for output in repeated)
+        batches.append(first)
+    return Tangents(outputs, tuple(map(torch.cat, zip(*batches, strict=True))))
+
+
+def jvp2(f: TableFunction, params: Vector, direction: Vector) -> SecondTangents:
+    r"""First and second derivatives of $f(\theta + \eta v)$ in $\eta$ at 0.
+
+    A jvp in a jvp along the same $v$. A table linear in the parameters has second
+    derivative 0. Layer norms are replaced on the way by ones with a right second
+    derivative; those of batch and instance norm and of several functions of
+    `torch.linalg` are wrong in torch, so keep them out of `f`.
+    """
+    v = _tangent(params, direction)
+
+    def inner(p: dict[str, Tensor]) -> tuple[Tables, Tables]:
+        return _push(_checked(f), p, v)
+
+    # Without grad mode torch takes the fast tangent rules of SiLU and others, which
+    # have no derivative of their own.
+    with torch.enable_grad(), CompositeLayerNorm():
+        (outputs, first), (_, second) = _push(inner, dict(params), v)
+    return SecondTangents(*(_detached(t) for t in (outputs, first, second)))
+
+
+def vjp(f: TableFunction, params: Vector, cotangents: Sequence[Tensor]) -> Pullback:
+    r"""Gradient $\nabla_\theta \sum_i c_i \cdot f_i(\theta)$ with constant $c_i$.
+
+    One pass in reverse mode. A parameter that `f` does not reach has gradient 0.
+    """
+    # Plain autograd and not torch.func.vjp, which forbids the saved-tensor hooks that
+    # (non-reentrant) activation checkpointing is made of.
+    with torch.enable_grad():
+        leaves = {n: p.detach().requires_grad_() for n, p in params.items()}
+        outputs = _as_tables(f(leaves))
+    expected = [tuple(output.shape) for output in outputs]
+    got = [tuple(cotangent.shape) for cotangent in cotangents]
+    if expected != got:
+        raise ShapeMismatch(
+            f"expected one cotangent an output, of its shape, {expected}; got {got}."
+        )
+    for i, output in enumerate(outputs):
+        if not output.requires_grad:
+            raise _cut(i, "gradient")
+    gradients = torch.autograd.grad(
+        outputs, tuple(leaves.values()), tuple(cotangents), materialize_grads=True
+    )
+    return Pullback(_detached(outputs), dict(zip(leaves, gradients, strict=True)))
+
+
+def _tangent(params: Vector, direction: Vector) -> dict[str, Tensor]:
+    check_layout(params, direction)
+    for name, p in params.items():
+        if direction[name].dtype != p.dtype:
+            raise InvalidValue(
+                f"parameter {name!r}: expected a direction in the precision of the "
+                f"parameters, {p.dtype}; got {direction[name].dtype}: convert it."
+            )
+    # In the order of `params`: torch compares dicts with the order of their keys.
+    return {name: direction[name] for name in params}
+
+
+def _push(
+    f: Callable[[dict[str, Tensor]], Any],
+    params: dict[str, Tensor],
+    v: dict[str, Tensor],
+) -> tuple[Any, Any]:
+    pushed = torch_jvp(f, (params,), (v,))
+    return pushed[0], pushed[1]
+
+
+def _checked(f: TableFunction) -> TableFunction:
+    # torch.func.jvp returns zeros where there is no tangent, so look before it does.
+    def g(params: Vector) -> Tables:
+        outputs = _as_tables(f(params))
+        for i, output in enumerate(outputs):
+            dual = forward_ad.unpack_dual(output)
+            if dual.tangent is None:
+                raise _cut(i, "tangent")
+        return outputs
+
+    return g
+
+
+def _detached(tables: Tables) -> Tables:
+    return tuple(table.detach() for table in tables)
+
+
+def _as_tables(outputs: object) -> Tables:
+    if isinstance(outputs, tuple) and all(isinstance(o, Tensor) for o in outputs):
+        return outputs
+    raise InvalidValue(
+        f"expected f to return a tuple of tensors; got {type(outputs).__name__}: "
+        "return (output,) for a single one."
+    )
+
+
+def _cut(index: int, what: str) -> InvalidValue:
+    return InvalidValue(
+        f"expected every output to depend on the parameters; got no {what} for output "
+        f"{index}: look for a detach or a no_grad block between the parameters and it, "
+        "or leave a constant out of the outputs."
+    )

@@ -1,0 +1,91 @@
+# Axes: R rows, D elements of one parameter, M buckets.
+
+import hashlib
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float, Float64, Int64
+from torch import Tensor
+
+from entrometer.calculus.vectors import Vector
+from entrometer.errors import InvalidValue, ShapeMismatch
+
+# Draws come in chunks of this many elements, on which the values of a sketch depend.
+_CHUNK = 1 << 18
+
+
+@dataclass(frozen=True)
+class Sketch:
+    r"""CountSketch $\sigma(a)_b = \sum_{j: h(j) = b} \varepsilon_j a_j$ of gradients.
+
+    Every element $j$ of the parameters has a random bucket $h(j)$ of $m$ and a random
+    sign $\varepsilon_j$. Inner products survive on average,
+    $$\sigma(a) \cdot \sigma(b) = a \cdot b + \sum_{j < k} X_{jk}, \qquad
+      X_{jk} = \varepsilon_j \varepsilon_k\, 1[h(j) = h(k)]\, (a_j b_k + a_k b_j),$$
+    because each $X_{jk}$ has mean 0. They are uncorrelated, with
+    $\mathrm{Var}\, X_{jk} = (a_j b_k + a_k b_j)^2 / m$, whose sum is
+    $$\mathrm{Var}
+      = \frac{1}{m} \Big( |a|^2 |b|^2 + (a \cdot b)^2 - 2 \sum_j a_j^2 b_j^2 \Big)
+      \le \frac{2}{m} |a|^2 |b|^2.$$
+    This is the variance of a dense projection with random signs, at a cost of $O(d)$
+    a row and not $O(dm)$.
+
+    Buckets and signs are drawn on the CPU from `seed` and the parameter's name, so that
+    they are the same in every process, on every device, and whatever other parameters
+    there are.
+    """
+
+    m: int
+    """Buckets."""
+    seed: int
+
+    def __post_init__(self) -> None:
+        if self.m < 1:
+            raise InvalidValue(f"expected at least one bucket; got m={self.m}.")
+
+    def apply(self, rows: Vector) -> Float64[Tensor, "R {self.m}"]:
+        """Sketch rows that are stacked in front, (R, ...), a parameter at a time."""
+        if not rows or any(tensor.ndim < 1 for tensor in rows.values()):
+            raise ShapeMismatch("expected rows (R, ...) of at least one parameter.")
+        if len({len(tensor) for tensor in rows.values()}) > 1:
+            lengths = {name: len(tensor) for name, tensor in rows.items()}
+            raise ShapeMismatch(
+                f"expected as many rows of every parameter; got {lengths}."
+            )
+        first = next(iter(rows.values()))
+        sketch_RM = first.new_zeros(len(first), self.m, dtype=torch.float64)
+        for name, tensor in rows.items():
+            # The new axis lets a parameter of a single number pass as a row of one.
+            rows_RD = tensor[..., None].flatten(1)
+            self._add(sketch_RM, name, rows_RD.to(first.device))
+        return sketch_RM
+
+    def error_bound(self, norm_a: float, norm_b: float) -> float:
+        r"""Bound $\sqrt{2/m}\, |a| |b|$ on the standard error of a product."""
+        return math.sqrt(2 / self.m) * norm_a * norm_b
+
+    def _add(
+        self,
+        sketch_RM: Float64[Tensor, "R M"],
+        name: str,
+        rows_RD: Float[Tensor, "R D"],
+    ) -> None:
+        chunks = torch.split(rows_RD, _CHUNK, dim=1)
+        draws = self._draws(name, rows_RD.shape[1])
+        for chunk_RD, draw_D in zip(chunks, draws, strict=True):
+            draw_D = draw_D.to(chunk_RD.device)
+            sign_D = 1 - 2 * (draw_D & 1)
+            sketch_RM.index_add_(1, draw_D >> 1, chunk_RD.to(torch.float64) * sign_D)
+
+    def _draws(self, name: str, size: int) -> Iterator[Int64[Tensor, "D"]]:
+        # The lowest bit is the sign, the others the bucket. 2m is even, so the two
+        # signs of a bucket are equally likely even where 2m does not divide the
+        # generator's range: the sketch is unbiased for every m.
+        digest = hashlib.sha256(f"{self.seed}\0{name}".encode()).digest()
+        generator = torch.Generator("cpu")
+        generator.manual_seed(int.from_bytes(digest[:8], "big") >> 1)
+        for start in range(0, size, _CHUNK):
+            shape = (min(_CHUNK, size - start),)
+            yield torch.randint(2 * self.m, shape, generator=generator)
