@@ -1,0 +1,98 @@
+"""NumPy only: tables in, estimates with their uncertainty out."""
+
+from entrometer.estimators.baselines import (
+    PositionBaseline,
+    PositionFit,
+    RidgeBaseline,
+    RidgeFit,
+    constant_features,
+    fold_of,
+    prefix_features,
+)
+from entrometer.estimators.entropy import entropy, entropy_statistics
+from entrometer.estimators.entropy_change import change_statistics, entropy_change
+from entrometer.estimators.estimate import Estimate, Linearised
+from entrometer.estimators.influence import (
+    FoldContributions,
+    Influence,
+    influence_parts,
+    summed,
+    token_influence,
+)
+from entrometer.estimators.linear_term import (
+    GradientWeights,
+    entropy_gradient_weights,
+    length_gradient_weights,
+    linear_statistics,
+    linear_term,
+)
+from entrometer.estimators.noise_scale import noise_scale, noise_scale_moments
+from entrometer.estimators.prompt_sums import PromptSums
+from entrometer.estimators.quadratic_term import (
+    linear_regime,
+    quadratic_statistics,
+    quadratic_term,
+)
+from entrometer.estimators.responses import Responses
+from entrometer.estimators.reward_change import (
+    reward_change,
+    reward_change_statistics,
+    reward_gradient_weights,
+    reward_slope_statistics,
+)
+from entrometer.estimators.tables import Baseline, Curvatures, Tables, Tangents
+from entrometer.estimators.two_batch import (
+    TwoBatchVariance,
+    two_batch_term,
+    two_batch_variance,
+)
+from entrometer.estimators.u_statistic import UStatistic, u_statistic
+from entrometer.estimators.weighting import Per, Weighting
+
+__all__ = [
+    "Baseline",
+    "Curvatures",
+    "Estimate",
+    "FoldContributions",
+    "GradientWeights",
+    "Influence",
+    "Linearised",
+    "Per",
+    "PositionBaseline",
+    "PositionFit",
+    "PromptSums",
+    "Responses",
+    "RidgeBaseline",
+    "RidgeFit",
+    "Tables",
+    "Tangents",
+    "TwoBatchVariance",
+    "UStatistic",
+    "Weighting",
+    "change_statistics",
+    "constant_features",
+    "entropy",
+    "entropy_change",
+    "entropy_gradient_weights",
+    "entropy_statistics",
+    "fold_of",
+    "influence_parts",
+    "length_gradient_weights",
+    "linear_regime",
+    "linear_statistics",
+    "linear_term",
+    "noise_scale",
+    "noise_scale_moments",
+    "prefix_features",
+    "quadratic_statistics",
+    "quadratic_term",
+    "reward_change",
+    "reward_change_statistics",
+    "reward_gradient_weights",
+    "reward_slope_statistics",
+    "summed",
+    "token_influence",
+    "two_batch_term",
+    "two_batch_variance",
+    "u_statistic",
+]

@@ -1,0 +1,65 @@
+"""Gradient noise scale: how many prompts a batch needs before noise stops mattering."""
+
+# Axes: I training steps.
+
+import math
+
+import numpy as np
+from jaxtyping import Float
+
+from entrometer.errors import InvalidValue
+from entrometer.estimators.estimate import Estimate, t_quantile
+from entrometer.estimators.fieller import fieller_magnitude
+
+
+def noise_scale_moments(
+    small: Float[np.ndarray, " I"], large: Float[np.ndarray, " I"], *, b: int, B: int
+) -> tuple[Float[np.ndarray, " I"], Float[np.ndarray, " I"]]:
+    r"""Unbiased $\mathrm{tr}\,\Sigma$ and $|G|^2$ of each step.
+
+    From `small` $= |g_b|^2$ and `large` $= |g_B|^2$, squared norms of the mean gradient
+    of b and of B prompt groups in the same step:
+    $|G|^2 = \frac{B|g_B|^2 - b|g_b|^2}{B - b}$ and
+    $\mathrm{tr}\,\Sigma = \frac{|g_b|^2 - |g_B|^2}{1/b - 1/B}$.
+    """
+    if not 0 < b < B:
+        raise InvalidValue(f"expected 0 < b < B prompt groups, got b={b}, B={B}")
+    G2 = (B * large - b * small) / (B - b)
+    trace = (small - large) / (1 / b - 1 / B)
+    return trace, G2
+
+
+def noise_scale(
+    small: Float[np.ndarray, " I"], large: Float[np.ndarray, " I"], *, b: int, B: int
+) -> Estimate:
+    r"""$B_{\text{simple}} = \mathrm{tr}\,\Sigma/|G|^2$ in prompt groups, over steps.
+
+    Both moments are averaged over steps before they are divided: a mean of ratios has
+    no limit, for a step's $|G|^2$ can be near 0 or below. The interval is Fieller's;
+    where the mean $|G|^2$ is not told from 0 it has no upper end, and where it is not
+    positive the value is NaN. The unit is the prompt *group*, as the responses of a
+    group share their baseline.
+    """
+    trace, G2 = noise_scale_moments(small, large, b=b, B=B)
+    steps = trace.size
+    if steps < 2:
+        raise InvalidValue(f"expected at least 2 steps to average, got {steps}")
+    a, g = float(trace.mean()), float(G2.mean())
+    covariance = np.cov(trace, G2) / steps
+    low, high = fieller_magnitude(
+        a,
+        g,
+        var_a=covariance[0, 0],
+        var_b=covariance[1, 1],
+        cov=covariance[0, 1],
+        t=t_quantile(steps - 1),
+    )
+    slope = np.array([1 / g, -a / g**2])
+    return Estimate(
+        value=a / g if g > 0 else math.nan,
+        standard_error=float(np.sqrt(slope @ covariance @ slope)),
+        low=low,
+        high=high,
+        effective_samples=float(steps * B),
+        prompts=steps * B,
+    )

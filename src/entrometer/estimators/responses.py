@@ -1,0 +1,131 @@
+"""The layout of token tables: responses laid end to end, with no padding."""
+
+# Axes: N responses, K tokens of all responses, L padded length.
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from jaxtyping import Bool, Float, Int
+
+from entrometer.errors import InvalidValue, ShapeMismatch
+
+
+@dataclass(frozen=True, eq=False)
+class Responses:
+    """Which prompt each response answers and where its tokens lie in a column.
+
+    A column is an array of one number a token, (K,), responses end to end: tokens
+    `start[i]` to `start[i + 1]` belong to response i. No token after EOS is in it.
+    """
+
+    prompt: Int[np.ndarray, " N"]
+    """Prompt id of each response: the unit of independence."""
+
+    start: Int[np.ndarray, " N+1"]
+    """First token of each response, and the number of tokens K at the end."""
+
+    def __post_init__(self) -> None:
+        """Refuse empty responses and offsets that do not fit."""
+        if self.start.size != self.prompt.size + 1 or self.start[0] != 0:
+            raise ShapeMismatch(
+                f"expected {self.prompt.size + 1} offsets starting at 0, got "
+                f"{self.start.size} starting at {self.start[:1]}; "
+                "build the layout with Responses.from_lengths"
+            )
+        if self.prompt.size == 0 or (self.length < 1).any():
+            raise InvalidValue(
+                "expected at least one response and one token in each (EOS counts), "
+                f"got {self.prompt.size} responses, shortest "
+                f"{self.length.min(initial=0)}; drop empty responses"
+            )
+
+    @classmethod
+    def from_lengths(
+        cls, prompt: Int[np.ndarray, " N"], length: Int[np.ndarray, " N"]
+    ) -> "Responses":
+        """Layout of responses with these numbers of tokens."""
+        start = np.concatenate([[0], np.cumsum(length, dtype=np.int64)])
+        return cls(prompt=np.asarray(prompt, np.int64), start=start)
+
+    @classmethod
+    def from_mask(
+        cls, prompt: Int[np.ndarray, " N"], mask: Bool[np.ndarray, "N L"]
+    ) -> "Responses":
+        """Layout of a padded batch; `table[mask]` gives its columns."""
+        return cls.from_lengths(prompt, mask.sum(axis=1))
+
+    @property
+    def count(self) -> int:
+        """Number of responses N."""
+        return self.prompt.size
+
+    @property
+    def tokens(self) -> int:
+        """Number of tokens K."""
+        return int(self.start[-1])
+
+    @cached_property
+    def length(self) -> Int[np.ndarray, " N"]:
+        """Number of tokens T of each response."""
+        return np.diff(self.start)
+
+    @cached_property
+    def position(self) -> Int[np.ndarray, " K"]:
+        """Position k of each token in its response, from 1."""
+        k: np.ndarray = np.arange(self.tokens) - self.spread(self.start[:-1]) + 1
+        return k
+
+    @cached_property
+    def remaining(self) -> Float[np.ndarray, " K"]:
+        """Tokens still to come after each token, M = T - k."""
+        M: np.ndarray = self.spread(self.length) - self.position
+        return M.astype(np.float64)
+
+    def spread(self, values: np.ndarray) -> np.ndarray:
+        """Repeat one value a response on each of its tokens."""
+        return np.repeat(values, self.length, axis=0)
+
+    def total(self, column: Float[np.ndarray, " K"]) -> Float[np.ndarray, " N"]:
+        """Sum over the tokens of each response."""
+        return np.add.reduceat(self._checked(column), self.start[:-1])
+
+    def before(self, column: Float[np.ndarray, " K"]) -> Float[np.ndarray, " K"]:
+        """Sum over the earlier tokens of the same response, j < k."""
+        return self._running(self._checked(column), slice(None))
+
+    def after(self, column: Float[np.ndarray, " K"]) -> Float[np.ndarray, " K"]:
+        """Sum over the later tokens of the same response, j > k."""
+        return self._running(self._checked(column), slice(None, None, -1))
+
+    def _running(self, column: np.ndarray, order: slice) -> np.ndarray:
+        out = np.empty_like(column)
+        for index_NL, inside_NL in self._blocks:
+            block_NL = np.where(inside_NL, column[index_NL], 0.0)[:, order]
+            sums_NL = np.zeros_like(block_NL)
+            np.cumsum(block_NL[:, :-1], axis=1, out=sums_NL[:, 1:])
+            out[index_NL[inside_NL]] = sums_NL[:, order][inside_NL]
+        return out
+
+    @cached_property
+    def _blocks(self) -> list[tuple[np.ndarray, np.ndarray]]:
+        # Responses of like length, padded together: each running sum starts at its
+        # own response (one long cumulative sum would round at the size of the whole
+        # table), and padding to the next power of two at most doubles the memory.
+        bucket = np.ceil(np.log2(self.length)).astype(int)
+        blocks = []
+        for b in np.unique(bucket):
+            rows = np.flatnonzero(bucket == b)
+            offset = np.arange(self.length[rows].max())
+            inside_NL = offset < self.length[rows, None]
+            index_NL = np.where(inside_NL, self.start[rows, None] + offset, 0)
+            blocks.append((index_NL, inside_NL))
+        return blocks
+
+    def _checked(self, column: np.ndarray) -> np.ndarray:
+        if column.shape != (self.tokens,):
+            raise ShapeMismatch(
+                f"expected a column of {self.tokens} tokens, got shape {column.shape}; "
+                "index a padded (N, L) table with its mask first"
+            )
+        return np.asarray(column, np.float64)

@@ -1,0 +1,129 @@
+"""Change of expected reward after a step, true and linear, on the same samples."""
+
+# Axes: N responses, P prompts.
+
+from typing import Literal
+
+import numpy as np
+from jaxtyping import Float
+
+from entrometer.errors import InvalidValue
+from entrometer.estimators.estimate import Linearised, effective_samples
+from entrometer.estimators.linear_term import GradientWeights
+from entrometer.estimators.prompt_sums import PromptSums
+from entrometer.estimators.responses import Responses
+from entrometer.estimators.tables import Tables, Tangents
+
+RewardBaseline = Literal["group", "batch"]
+"""Reward taken off each response's own: the mean of the other responses to the same
+prompt ("group", needs two or more of them), or of all other prompts ("batch")."""
+
+
+def reward_change_statistics(
+    responses: Responses,
+    reward: Float[np.ndarray, " N"],
+    here: Tables,
+    there: Tables,
+) -> PromptSums:
+    r"""Per-prompt sums for the true $\Delta J$: $x = w - 1$ of each response."""
+    log_w = responses.total(np.asarray(there.S, np.float64) - here.S)
+    w = np.exp(log_w)
+    return _statistics(
+        responses, reward, np.expm1(log_w), largest_weight=float(w.max()), w=w, w2=w**2
+    )
+
+
+def reward_slope_statistics(
+    responses: Responses, reward: Float[np.ndarray, " N"], tangents: Tangents
+) -> PromptSums:
+    r"""Per-prompt sums for the slope of J: $x = \nabla_v S$ of each response."""
+    return _statistics(responses, reward, responses.total(tangents.dS))
+
+
+def reward_change(
+    sums: PromptSums, *, baseline: RewardBaseline = "group"
+) -> Linearised:
+    r"""$\overline{(r - \bar r_-)\,x}$: true $\Delta J$, or its slope, as the sums say.
+
+    $x = w - 1$ gives $\Delta J(\eta)$ and $x = \nabla_v S$ its derivative at 0: a
+    matched pair. $\bar r_-$ is the mean reward of the others (leave one out), which is
+    independent of the response and so costs no bias. Both forms need only per-prompt
+    sums: $\sum_g(r_g - \bar r_{-g})x_g = \frac{G}{G-1}(\sum rx - \sum r\sum x/G)$.
+    """
+    n, r, x, rx = (sums.of_prompts(c) for c in ("responses", "r", "x", "rx"))
+    N, P = n.sum(), sums.prompts
+    if baseline == "group":
+        _require_groups(n)
+        y = n / (n - 1) * (rx - r * x / n)
+    else:
+        _require_several(P)
+        r_bar, x_bar = r.sum() / N, x.sum() / N
+        y = P / (P - 1) * (rx - r_bar * x - x_bar * r + r_bar * x_bar * n)
+    J = y.sum() / N
+    return Linearised(
+        value=float(J),
+        prompt=sums.prompt,
+        pull=(y - J * n) / N,
+        effective_samples=effective_samples(sums),
+        largest_weight=sums.largest_weight,
+    )
+
+
+def reward_gradient_weights(
+    responses: Responses,
+    reward: Float[np.ndarray, " N"],
+    whole: PromptSums,
+    *,
+    baseline: RewardBaseline = "group",
+) -> GradientWeights:
+    r"""Weights with which one reverse pass gives $\nabla J$: $a^S = (r-\bar r_-)/N$.
+
+    `whole` are the reward statistics of the whole batch, whatever chunk `responses` is.
+    """
+    n, r = whole.of_prompts("responses"), whole.of_prompts("r")
+    N, P = n.sum(), whole.prompts
+    if baseline == "group":
+        _require_groups(n)
+        row = np.searchsorted(whole.prompt, responses.prompt)
+        a = n[row] / (n[row] - 1) * (reward - r[row] / n[row])
+    else:
+        _require_several(P)
+        a = P / (P - 1) * (reward - r.sum() / N)
+    a_S = responses.spread(a / N)
+    return GradientWeights(S=a_S, H=np.zeros_like(a_S))
+
+
+def _statistics(
+    responses: Responses,
+    reward: np.ndarray,
+    x: np.ndarray,
+    *,
+    largest_weight: float = 1.0,
+    **weights: np.ndarray,
+) -> PromptSums:
+    r = np.asarray(reward, np.float64)
+    ones = np.ones(responses.count)
+    return PromptSums.of(
+        responses.prompt,
+        largest_weight=largest_weight,
+        responses=ones,
+        r=r,
+        x=x,
+        rx=r * x,
+        **weights,
+    )
+
+
+def _require_groups(n: np.ndarray) -> None:
+    if (n < 2).any():
+        raise InvalidValue(
+            "expected at least 2 responses for each prompt, got a prompt with "
+            f"{int(n.min())}; pass baseline='batch' for one response a prompt"
+        )
+
+
+def _require_several(prompts: int) -> None:
+    if prompts < 2:
+        raise InvalidValue(
+            f"expected at least 2 prompts for baseline='batch', got {prompts}"
+        )
