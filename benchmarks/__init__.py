@@ -1,0 +1,1 @@
+"""Every figure of this project, each printed by `python -m benchmarks NAME --json`."""

@@ -1,0 +1,52 @@
+"""Run benchmarks by name; exit 0 where all their limits hold."""
+
+import argparse
+import importlib
+import sys
+import time
+from pathlib import Path
+from pkgutil import iter_modules
+
+from benchmarks.harness import Report
+from entrometer.errors import nearest_name
+
+SUPPORT = {"__main__", "harness", "enumerated"}
+
+
+def names() -> list[str]:
+    """Benchmarks there are: one a file or folder."""
+    modules = iter_modules([str(Path(__file__).parent)])
+    return sorted(m.name for m in modules if m.name not in SUPPORT)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
+    parser.add_argument("name", help=f"all, or one of: {', '.join(names())}")
+    parser.add_argument(
+        "--json", action="store_true", help="print one JSON object as the last line"
+    )
+    arguments = parser.parse_args()
+    chosen = names() if arguments.name == "all" else [arguments.name]
+    if not set(chosen) <= set(names()):
+        near = nearest_name(arguments.name, names())
+        parser.error(f"no benchmark {arguments.name!r}.{near} There are: {names()}")
+    held = True
+    for name in chosen:
+        module = importlib.import_module(f"benchmarks.{name}")
+        start = time.perf_counter()
+        report: Report = module.run()
+        seconds = time.perf_counter() - start
+        held &= report.holds
+        print(f"{name}: {(module.__doc__ or '').splitlines()[0]}")
+        for check in report.checks:
+            print(f"  {check}")
+        if arguments.json:
+            print(report.as_json(name, seconds), flush=True)
+        else:
+            verdict = "holds" if report.holds else "DOES NOT HOLD"
+            print(f"{name} {verdict} ({seconds:.1f} s)", flush=True)
+    return 0 if held else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

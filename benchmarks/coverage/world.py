@@ -1,0 +1,54 @@
+"""The enumerated problem that every interval is tried on."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from torch import Tensor
+
+from benchmarks.enumerated import Enumerated
+from entrometer import oracles
+from entrometer.calculus import scale
+from entrometer.estimators import Estimate
+
+
+@dataclass(frozen=True)
+class Case:
+    """One interval: a simulation gives the estimate and the truth it is for."""
+
+    name: str
+    simulate: Callable[[np.random.Generator], tuple[Estimate, float]]
+
+
+@dataclass(frozen=True, eq=False)
+class World:
+    """16 prompts, responses of up to 4 tokens, a step that moves weights to 0.4-2."""
+
+    prompts: int = 96
+    """Prompts of a simulated batch."""
+
+    group: int = 2
+    """Responses to each."""
+
+    eta: float = 1.0
+    """Size of the true step."""
+
+    @cached_property
+    def enumerated(self) -> Enumerated:
+        world = Enumerated.random(5, oracles.EnumerablePolicy(prompts=16))
+        return Enumerated(world.policy, world.theta, scale(world.v, 2.0))
+
+    @cached_property
+    def moved(self) -> dict[str, Tensor]:
+        """Parameters after the step."""
+        e = self.enumerated
+        return oracles.moved(e.theta, dict(e.v), self.eta)
+
+    @cached_property
+    def rewards(self) -> Tensor:
+        return oracles.random_rewards(self.enumerated.policy, 1)
+
+    def draw(self, rng: np.random.Generator) -> np.ndarray:
+        """Rows of one simulated batch, (prompts, group)."""
+        return self.enumerated.draw_groups(rng, self.prompts, self.group)

@@ -1,0 +1,69 @@
+"""What a benchmark returns: figures, and the limits that they must hold."""
+
+import json
+import math
+import platform
+from dataclasses import dataclass, field
+from importlib import metadata
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Check:
+    """One figure and the range it must lie in."""
+
+    name: str
+    value: float
+    at_most: float = math.inf
+    at_least: float = -math.inf
+
+    @property
+    def holds(self) -> bool:
+        """Whether the figure is in its range; NaN is in none."""
+        return bool(self.at_least <= self.value <= self.at_most)
+
+    def as_json(self) -> dict[str, Any]:
+        limits = {"at_most": self.at_most, "at_least": self.at_least}
+        finite = {name: x for name, x in limits.items() if math.isfinite(x)}
+        value = float(self.value) if math.isfinite(self.value) else None
+        return {"name": self.name, "value": value, **finite, "holds": self.holds}
+
+    def __str__(self) -> str:
+        below = f" <= {self.at_most:g}" if math.isfinite(self.at_most) else ""
+        above = f"{self.at_least:g} <= " if math.isfinite(self.at_least) else ""
+        mark = "ok  " if self.holds else "FAIL"
+        return f"{mark} {self.name}: {above}{self.value:.6g}{below}"
+
+
+@dataclass(frozen=True)
+class Report:
+    """Checks, and figures that have no limit."""
+
+    checks: list[Check]
+    figures: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def holds(self) -> bool:
+        """Whether every figure is in its range, and there is at least one."""
+        return bool(self.checks) and all(check.holds for check in self.checks)
+
+    def as_json(self, name: str, seconds: float) -> str:
+        """One JSON object on one line."""
+        return json.dumps(
+            {
+                "benchmark": name,
+                "holds": self.holds,
+                "checks": [check.as_json() for check in self.checks],
+                "figures": self.figures,
+                "seconds": round(seconds, 3),
+                "python": platform.python_version(),
+                "machine": platform.machine(),
+                "versions": {p: metadata.version(p) for p in ("numpy", "torch")},
+            },
+            allow_nan=False,
+        )
+
+
+def worst(values: list[float]) -> float:
+    """The largest, and NaN if any is NaN: a failed figure is not passed over."""
+    return math.nan if any(map(math.isnan, values)) else max(values)
