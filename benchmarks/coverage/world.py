@@ -9,7 +9,7 @@ from torch import Tensor
 
 from benchmarks.enumerated import Enumerated
 from entrometer import oracles
-from entrometer.calculus import scale
+from entrometer.calculus import add, norm, scale
 from entrometer.estimators import Estimate
 
 
@@ -23,7 +23,7 @@ class Case:
 
 @dataclass(frozen=True, eq=False)
 class World:
-    """16 prompts, responses of up to 4 tokens, a step that moves weights to 0.4-2."""
+    """16 prompts, responses of up to 4 tokens, a direction half uphill in entropy."""
 
     prompts: int = 96
     """Prompts of a simulated batch."""
@@ -31,13 +31,19 @@ class World:
     group: int = 2
     """Responses to each."""
 
-    eta: float = 1.0
-    """Size of the true step."""
+    eta: float = 0.3
+    """Size of the true step: sequence weights from 0.35 to 4."""
 
     @cached_property
     def enumerated(self) -> Enumerated:
         world = Enumerated.random(5, oracles.EnumerablePolicy(prompts=16))
-        return Enumerated(world.policy, world.theta, scale(world.v, 2.0))
+        # Half along the entropy's gradient: a linear regime is asked for only where
+        # there is a slope.
+        uphill = oracles.gradient(
+            oracles.entropy_per_sequence(world.policy), world.theta
+        )
+        v = add(world.v, uphill, scale=1 / norm(uphill).item())
+        return Enumerated(world.policy, world.theta, scale(v, 1.4))
 
     @cached_property
     def moved(self) -> dict[str, Tensor]:
