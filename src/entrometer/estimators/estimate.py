@@ -64,7 +64,7 @@ class Estimate:
 
     def covers(self, truth: float) -> bool:
         """Whether the 95% interval contains a number."""
-        return self.low <= truth <= self.high
+        return bool(self.low <= truth <= self.high)
 
 
 @dataclass(frozen=True, eq=False)
@@ -138,8 +138,8 @@ class Linearised:
         P, square = self.prompt.size, self.pull**2
         variation = P * float(square @ square) - float(square.sum()) ** 2
         if variation <= 0:
-            return P - 1
-        return min(P - 1, 2 * P * float(square.sum()) ** 2 / variation)
+            return float(P - 1)
+        return min(float(P - 1), 2 * P * float(square.sum()) ** 2 / variation)
 
     def estimate(self) -> Estimate:
         """Value with its 95% interval, Student's t on `degrees_of_freedom`.

@@ -77,7 +77,7 @@ class Influence:
         return Estimate.symmetric(
             float(self.value[index]),
             float(self.standard_error[index]),
-            degrees_of_freedom=self.folds - 1,
+            degrees_of_freedom=float(self.folds - 1),
             effective_samples=float(self.responses),
             prompts=self.prompts,
         )

@@ -36,9 +36,9 @@ def noise_scale(
 
     Both moments are averaged over steps before they are divided: a mean of ratios has
     no limit, for a step's $|G|^2$ can be near 0 or below. The interval is Fieller's;
-    where the mean $|G|^2$ is not told from 0 it has no upper end, and where it is not
-    positive the value is NaN. The unit is the prompt *group*, as the responses of a
-    group share their baseline.
+    where the mean $|G|^2$ is not told from 0 it has no upper end, and where either mean
+    is not positive the value is NaN and the interval everything. The unit is
+    the prompt *group*, as the responses of a group share their baseline.
     """
     trace, G2 = noise_scale_moments(small, large, b=b, B=B)
     steps = trace.size
@@ -46,18 +46,21 @@ def noise_scale(
         raise InvalidValue(f"expected at least 2 steps to average, got {steps}")
     a, g = float(trace.mean()), float(G2.mean())
     covariance = np.cov(trace, G2) / steps
-    low, high = fieller_magnitude(
-        a,
-        g,
-        var_a=covariance[0, 0],
-        var_b=covariance[1, 1],
-        cov=covariance[0, 1],
-        t=t_quantile(steps - 1),
-    )
-    slope = np.array([1 / g, -a / g**2])
+    value, error, low, high = math.nan, math.nan, 0.0, math.inf
+    if a > 0 and g > 0:
+        slope = np.array([1 / g, -a / g**2])
+        value, error = a / g, float(np.sqrt(slope @ covariance @ slope))
+        low, high = fieller_magnitude(
+            a,
+            g,
+            var_a=float(covariance[0, 0]),
+            var_b=float(covariance[1, 1]),
+            cov=float(covariance[0, 1]),
+            t=t_quantile(float(steps - 1)),
+        )
     return Estimate(
-        value=a / g if g > 0 else math.nan,
-        standard_error=float(np.sqrt(slope @ covariance @ slope)),
+        value=value,
+        standard_error=error,
         low=low,
         high=high,
         effective_samples=float(steps * B),

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Float, Int, Real
 
 from entrometer.errors import InvalidValue, MissingKey, nearest_name
 
@@ -38,7 +38,7 @@ class PromptSums:
         prompt: Int[np.ndarray, " N"],
         *,
         largest_weight: float = 1.0,
-        **statistics: Float[np.ndarray, " N"],
+        **statistics: Real[np.ndarray, " N"],
     ) -> "PromptSums":
         """Sums of one chunk, from one number a response for each statistic."""
         rows = np.stack(

@@ -119,11 +119,15 @@ def linear_regime(slope: Linearised, curvature: Linearised) -> Estimate:
         cov=scale * float(slope.pull @ curvature.pull),
         t=t_quantile(min(slope.degrees_of_freedom, curvature.degrees_of_freedom)),
     )
-    eta = 2 * abs(slope.value / curvature.value)
-    relative = slope.pull / slope.value - curvature.pull / curvature.value
+    if slope.value == 0 or curvature.value == 0:
+        eta, error = (math.inf if curvature.value == 0 else 0.0), math.nan
+    else:
+        eta = 2 * abs(slope.value / curvature.value)
+        relative = slope.pull / slope.value - curvature.pull / curvature.value
+        error = eta * math.sqrt(scale * float(relative @ relative))
     return Estimate(
         value=eta,
-        standard_error=eta * math.sqrt(scale * float(relative @ relative)),
+        standard_error=error,
         low=2 * low,
         high=2 * high,
         effective_samples=min(slope.effective_samples, curvature.effective_samples),

@@ -51,19 +51,19 @@ def reward_change(
     sums: $\sum_g(r_g - \bar r_{-g})x_g = \frac{G}{G-1}(\sum rx - \sum r\sum x/G)$.
     """
     n, r, x, rx = (sums.of_prompts(c) for c in ("responses", "r", "x", "rx"))
-    N, P = n.sum(), sums.prompts
+    N = n.sum()
     if baseline == "group":
         _require_groups(n)
         y = n / (n - 1) * (rx - r * x / n)
+        noise_of_baseline = 0.0
     else:
-        _require_several(P)
-        r_bar, x_bar = r.sum() / N, x.sum() / N
-        y = P / (P - 1) * (rx - r_bar * x - x_bar * r + r_bar * x_bar * n)
+        y = rx - x * _mean_of_other_prompts(n, r)
+        noise_of_baseline = x.sum() / N * (r - r.sum() / N * n)
     J = y.sum() / N
     return Linearised(
         value=float(J),
         prompt=sums.prompt,
-        pull=(y - J * n) / N,
+        pull=(y - J * n - noise_of_baseline) / N,
         effective_samples=effective_samples(sums),
         largest_weight=sums.largest_weight,
     )
@@ -81,15 +81,13 @@ def reward_gradient_weights(
     `whole` are the reward statistics of the whole batch, whatever chunk `responses` is.
     """
     n, r = whole.of_prompts("responses"), whole.of_prompts("r")
-    N, P = n.sum(), whole.prompts
+    row = np.searchsorted(whole.prompt, responses.prompt)
     if baseline == "group":
         _require_groups(n)
-        row = np.searchsorted(whole.prompt, responses.prompt)
         a = n[row] / (n[row] - 1) * (reward - r[row] / n[row])
     else:
-        _require_several(P)
-        a = P / (P - 1) * (reward - r.sum() / N)
-    a_S = responses.spread(a / N)
+        a = reward - _mean_of_other_prompts(n, r)[row]
+    a_S = responses.spread(a / n.sum())
     return GradientWeights(S=a_S, H=np.zeros_like(a_S))
 
 
@@ -122,8 +120,10 @@ def _require_groups(n: np.ndarray) -> None:
         )
 
 
-def _require_several(prompts: int) -> None:
-    if prompts < 2:
+def _mean_of_other_prompts(n: np.ndarray, r: np.ndarray) -> np.ndarray:
+    if n.size < 2:
         raise InvalidValue(
-            f"expected at least 2 prompts for baseline='batch', got {prompts}"
+            f"expected at least 2 prompts for baseline='batch', got {n.size}"
         )
+    mean: np.ndarray = (r.sum() - r) / (n.sum() - n)
+    return mean

@@ -80,7 +80,7 @@ def two_batch_term(
     return Estimate.symmetric(
         float(products.mean()),
         float(np.sqrt(variance)),
-        degrees_of_freedom=freedom,
+        degrees_of_freedom=float(freedom),
         effective_samples=float(B_E),
         prompts=B_E if given_update else min(B_E, B_U),
     )

@@ -52,7 +52,7 @@ class UStatistic:
         return Estimate.symmetric(
             self.value,
             float(np.sqrt(self.jackknife_variance)),
-            degrees_of_freedom=B - 1,
+            degrees_of_freedom=float(B - 1),
             effective_samples=float(B),
             prompts=B,
         )

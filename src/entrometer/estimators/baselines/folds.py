@@ -1,9 +1,9 @@
 """Folds of prompts, the same in every shard."""
 
-# Axes: N responses.
+# Axes: N responses, Q folds.
 
 import numpy as np
-from jaxtyping import Int
+from jaxtyping import Float, Int
 
 from entrometer.errors import InvalidValue
 
@@ -24,3 +24,14 @@ def fold_of(prompt: Int[np.ndarray, " N"], folds: int) -> Int[np.ndarray, " N"]:
     z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     z = z ^ (z >> np.uint64(31))
     return (z % np.uint64(folds)).astype(np.int64)
+
+
+def sum_of_other_folds(parts: Float[np.ndarray, "Q ..."]) -> Float[np.ndarray, "Q ..."]:
+    """For each fold the sum over all the others, with no trace of its own.
+
+    Added up afresh: the total less its own part would leave the rounding of that part
+    behind, and a fold with huge numbers would shape its own baseline through it.
+    """
+    return np.stack(
+        [np.delete(parts, q, axis=0).sum(axis=0) for q in range(len(parts))]
+    )

@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Float
 
 from entrometer.errors import InvalidValue
-from entrometer.estimators.baselines.folds import fold_of
+from entrometer.estimators.baselines.folds import fold_of, sum_of_other_folds
 from entrometer.estimators.responses import Responses
 from entrometer.estimators.tables import Baseline, Tables
 
@@ -50,8 +50,16 @@ class PositionFit:
     def merge(cls, parts: Iterable["PositionFit"]) -> "PositionFit":
         """Sums of all parts together; parts of the same batch add up."""
         merged: dict[int, tuple[np.ndarray, np.ndarray]] = {}
+        shape: tuple[int, ...] | None = None
         for part in parts:
             for batch, (sums, count) in part.batches.items():
+                shape = shape or count.shape
+                if count.shape != shape:
+                    raise InvalidValue(
+                        f"expected parts with {shape[0]} folds and {shape[1]} "
+                        f"positions, got {count.shape[0]} and {count.shape[1]}; fit "
+                        "every part with the same folds and positions"
+                    )
                 if batch in merged:
                     sums, count = merged[batch][0] + sums, merged[batch][1] + count
                 merged[batch] = (sums, count)
@@ -68,8 +76,8 @@ class PositionFit:
         mean: np.ndarray | None = None
         for batch in sorted(self.batches):
             sums, count = self.batches[batch]
-            others = count.sum(axis=0) - count
-            y = (sums.sum(axis=0) - sums) / np.maximum(others, 1)[..., None]
+            others = sum_of_other_folds(count)
+            y = sum_of_other_folds(sums) / np.maximum(others, 1)[..., None]
             seen = (others > 0)[..., None]
             if mean is None:
                 mean, started = np.zeros_like(y), np.zeros_like(seen)

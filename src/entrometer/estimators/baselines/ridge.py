@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Float
 
 from entrometer.errors import InvalidValue, ShapeMismatch
-from entrometer.estimators.baselines.folds import fold_of
+from entrometer.estimators.baselines.folds import fold_of, sum_of_other_folds
 from entrometer.estimators.responses import Responses
 from entrometer.estimators.tables import Baseline, Tables
 
@@ -50,6 +50,12 @@ class RidgeFit:
     def merge(cls, parts: Iterable["RidgeFit"]) -> "RidgeFit":
         """Normal equations of all parts together."""
         whole = list(parts)
+        shapes = {part.gram.shape for part in whole}
+        if len(shapes) != 1:
+            raise InvalidValue(
+                "expected parts with the same folds and features, got normal equations "
+                f"of shapes {sorted(shapes)}; fit every part with the same function"
+            )
         return cls(
             gram=np.sum([part.gram for part in whole], axis=0),
             moment=np.sum([part.moment for part in whole], axis=0),
@@ -62,8 +68,8 @@ class RidgeFit:
         the other folds: the penalty is relative to each feature's own size, and the
         first feature, the intercept, bears none.
         """
-        A = self.gram.sum(axis=0) - self.gram
-        y = self.moment.sum(axis=0) - self.moment
+        A = sum_of_other_folds(self.gram)
+        y = sum_of_other_folds(self.moment)
         if (A[:, 0, 0] <= 0).any():
             raise InvalidValue(
                 f"expected prompts outside each of the {len(A)} folds, got none for "
