@@ -97,6 +97,11 @@ def token_influence(
     psi_KQ = contributions.parts - I_K[:, None] * contributions.size
     if contributions.length is not None and contributions.residual is not None:
         psi_KQ = psi_KQ - contributions.length[:, None] * contributions.residual
+    elif contributions.length is not None or contributions.residual is not None:
+        raise InvalidValue(
+            "expected both `length` and `residual` (for h) or neither (for a mean), "
+            "got one of them; the noise of the ratio needs both"
+        )
     Q = contributions.size.size
     if Q < 2:
         raise InvalidValue(

@@ -119,7 +119,9 @@ def linear_regime(slope: Linearised, curvature: Linearised) -> Estimate:
         cov=scale * float(slope.pull @ curvature.pull),
         t=t_quantile(min(slope.degrees_of_freedom, curvature.degrees_of_freedom)),
     )
-    if slope.value == 0 or curvature.value == 0:
+    if slope.value == 0 and curvature.value == 0:
+        eta = error = math.nan
+    elif slope.value == 0 or curvature.value == 0:
         eta, error = (math.inf if curvature.value == 0 else 0.0), math.nan
     else:
         eta = 2 * abs(slope.value / curvature.value)

@@ -7,7 +7,7 @@ from typing import Literal
 import numpy as np
 from jaxtyping import Float
 
-from entrometer.errors import InvalidValue
+from entrometer.errors import InvalidValue, nearest_name
 from entrometer.estimators.estimate import Linearised, effective_samples
 from entrometer.estimators.linear_term import GradientWeights
 from entrometer.estimators.prompt_sums import PromptSums
@@ -52,6 +52,7 @@ def reward_change(
     """
     n, r, x, rx = (sums.of_prompts(c) for c in ("responses", "r", "x", "rx"))
     N = n.sum()
+    _require_baseline(baseline)
     if baseline == "group":
         _require_groups(n)
         y = n / (n - 1) * (rx - r * x / n)
@@ -82,6 +83,7 @@ def reward_gradient_weights(
     """
     n, r = whole.of_prompts("responses"), whole.of_prompts("r")
     row = np.searchsorted(whole.prompt, responses.prompt)
+    _require_baseline(baseline)
     if baseline == "group":
         _require_groups(n)
         a = n[row] / (n[row] - 1) * (reward - r[row] / n[row])
@@ -110,6 +112,14 @@ def _statistics(
         rx=r * x,
         **weights,
     )
+
+
+def _require_baseline(baseline: str) -> None:
+    if baseline not in ("group", "batch"):
+        raise InvalidValue(
+            f"expected baseline='group' or baseline='batch', got {baseline!r}."
+            f"{nearest_name(baseline, ('group', 'batch'))}"
+        )
 
 
 def _require_groups(n: np.ndarray) -> None:

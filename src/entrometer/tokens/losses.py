@@ -33,7 +33,8 @@ def dr_grpo_loss(
     $[1-\epsilon_{low}, 1+\epsilon_{high}]$; the divisor is the length limit $L$, the
     same for short and long responses, so micro-batch gradients add up exactly.
     """
-    ratio_BT = (logprobs - sampled_logprobs).exp()
+    # Padding may hold anything, infinities too: cut it off before the exponential.
+    ratio_BT = (logprobs - sampled_logprobs).where(mask, 0.0).exp()
     A_B1 = advantages[:, None]
     clipped_BT = ratio_BT.clamp(1.0 - clip_low, 1.0 + clip_high)
     objective_BT = torch.minimum(ratio_BT * A_B1, clipped_BT * A_B1)
@@ -60,7 +61,9 @@ def loss_coefficients(
     """
     S = logprobs.detach().requires_grad_()
     H = entropies.detach().requires_grad_()
+    with torch.enable_grad():
+        L = loss(S, H)
     dL_dS, dL_dH = torch.autograd.grad(
-        loss(S, H), (S, H), allow_unused=True, materialize_grads=True
+        L, (S, H), allow_unused=True, materialize_grads=True
     )
     return LossCoefficients(alpha=-dL_dS, gamma=-dL_dH)
