@@ -27,6 +27,8 @@ myst_heading_anchors = 3
 
 html_theme = "furo"
 html_title = "Entrometer"
+html_static_path = ["_static"]
+html_css_files = ["test.css"]
 
 autodoc_member_order = "bysource"
 autodoc_preserve_defaults = True

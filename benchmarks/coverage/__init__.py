@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from benchmarks.coverage.entropy import entropy_cases
+from benchmarks.coverage.entropy import change_cases, entropy_cases
 from benchmarks.coverage.gradients import gradient_cases
 from benchmarks.coverage.influence import influence_cases
 from benchmarks.coverage.reward import reward_cases
@@ -24,7 +24,8 @@ def run() -> Report:
         Check(f"coverage.{case.name}", coverage(case), at_least=0.93, at_most=0.97)
         for case in cases
     ]
-    return Report(checks, {"simulations": SIMULATIONS})
+    few = {case.name: coverage(case) for case in change_cases(World(prompts=24))}
+    return Report(checks, {"simulations": SIMULATIONS, "at_24_prompts": few})
 
 
 def coverage(case: Case, simulations: int = SIMULATIONS) -> float:

@@ -42,6 +42,15 @@ def entropy_cases(world: World) -> Iterator[Case]:
         for per in PERS:
             truth = float(_objective(world, per)(e.theta))
             yield _of_sums(world, f"entropy.{name}.{per}", sums, entropy, per, truth)
+    yield from change_cases(world)
+    for name, fit in FITS.items():
+        for per in PERS:
+            yield from _doubly_robust(world, name, fit, per)
+
+
+def change_cases(world: World) -> Iterator[Case]:
+    """Change, slope, curvature and regime without a baseline."""
+    e = world.enumerated
     for weighting in (Weighting.SEQUENCE, Weighting.PER_DECISION):
         change = change_statistics(
             e.responses, e.here, e.tables(world.eta), weighting=weighting
@@ -57,9 +66,6 @@ def entropy_cases(world: World) -> Iterator[Case]:
             yield _of_sums(world, f"quadratic.{end}", second, quadratic_term, per, t[2])
             yield _regime(world, f"linear_regime.{end}", second, per, t)
             yield _paired(world, f"linear_less_change.{end}", second, change, per, t)
-    for name, fit in FITS.items():
-        for per in PERS:
-            yield from _doubly_robust(world, name, fit, per)
 
 
 def truths(world: World, per: Per) -> tuple[float, float, float]:

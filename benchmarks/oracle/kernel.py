@@ -29,7 +29,9 @@ def kernel(buckets: int = 512, seeds: int = 40) -> list[Check]:
     )
     eigenvalues = torch.linalg.eigvalsh(mine)
     operator = calculus.score_kernel_operator(scores, world.theta, P)
-    top = np.sort(eigsh(operator, k=5, return_eigenvectors=False))[::-1]
+    start = np.ones(len(dense))
+    found = eigsh(operator, k=5, v0=start, return_eigenvectors=False)
+    top = np.sort(found)[::-1]
     exact_top = torch.linalg.eigvalsh(dense).flip(0)[:5].numpy()
     norms = dense.diagonal().sqrt()
     bound = torch.outer(norms, norms) * math.sqrt(2 / buckets)

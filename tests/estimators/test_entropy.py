@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from entrometer.estimators import entropy, entropy_statistics
+from entrometer.estimators import Responses, entropy, entropy_statistics
 
 
 def test_expectation_is_the_exact_entropy(world, per, truth):
@@ -53,3 +53,15 @@ def test_responses_of_a_prompt_are_one_unit(world, batch):
     )
     again = entropy(entropy_statistics(twice, np.tile(H, 2)))
     assert again.standard_error == pytest.approx(once.standard_error, rel=1e-12)
+
+
+def test_a_sum_of_entropies_can_vary_more_than_the_surprisal():
+    """First token a (1/3) or b (2/3), after b a fair coin: each response has 1/3."""
+    responses = Responses.from_lengths(np.arange(3), np.array([1, 2, 2]))
+    first = np.log(3) - 2 / 3 * np.log(2)
+    H = np.array([first, first, np.log(2), first, np.log(2)])
+    S = np.log([1 / 3, 2 / 3, 1 / 2, 2 / 3, 1 / 2])
+    by_entropy = entropy(entropy_statistics(responses, H), per="sequence")
+    by_surprisal = entropy(entropy_statistics(responses, -S), per="sequence")
+    assert by_entropy.value == pytest.approx(by_surprisal.value, rel=1e-14)
+    assert by_surprisal.standard_error < 1e-12 < 0.2 < by_entropy.standard_error

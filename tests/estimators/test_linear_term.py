@@ -220,3 +220,28 @@ def test_length_weights_give_the_exact_derivative_of_the_mean_length(
     )
     assert (p * weights.S) @ world.tangents.dS == pytest.approx(exact, rel=1e-10)
     assert not weights.H.any()
+
+
+@pytest.mark.parametrize(("bins", "biased"), [(2, 0.0066), (10, -0.0289)])
+def test_a_baseline_binned_by_relative_position_biases_the_expectation(bins, biased):
+    """Bins of k/T know the length; the exact slope here is -0.0207."""
+    world = Enumerated.random(0)
+    layout = world.responses
+    p, T = layout.spread(world.probability), layout.spread(layout.length)
+    cell = np.minimum((layout.position / T * bins).astype(int), bins - 1)
+    mass = np.bincount(cell, p, bins)[cell]
+    targets = (layout.after(world.here.H), layout.remaining)
+    b, c = (np.bincount(cell, p * y, bins)[cell] / mass for y in targets)
+    sums = linear_statistics(
+        layout,
+        world.here,
+        world.tangents,
+        weighting=Weighting.DOUBLY_ROBUST,
+        baseline=Baseline(b=b, c=c),
+    )
+    exact = oracles.first_derivative(
+        oracles.entropy_per_sequence(world.policy), world.theta, dict(world.v)
+    )
+    assert exact == pytest.approx(-0.0207, abs=5e-5)
+    got = linear_term(world.expectation(sums), per="sequence").value
+    assert got == pytest.approx(biased, abs=5e-5)

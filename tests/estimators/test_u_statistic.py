@@ -2,6 +2,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from benchmarks.enumerated import Enumerated
+from entrometer import oracles
 from entrometer.errors import InvalidValue
 from entrometer.estimators import u_statistic
 
@@ -105,3 +107,17 @@ def test_interval_is_that_of_the_jackknife():
 def test_three_prompts_are_refused():
     with pytest.raises(InvalidValue, match="at least 4 prompts, got 3"):
         u_statistic(np.zeros((3, 3)))
+
+
+def test_entropy_changes_against_the_sign_of_u():
+    r"""$\nabla\mathcal H = -\mathrm E[X]$, so the slope along $Y$ is $-X\cdot Y$."""
+    world = Enumerated.random(0)
+    J = oracles.score_jacobian(world.policy, world.theta).numpy()
+    S = oracles.sequence_logprobs(world.policy, world.theta).flatten().numpy()
+    mean_X = (world.probability * S) @ J
+    Y = np.concatenate([x.flatten() for x in world.v.values()])
+    exact = oracles.first_derivative(
+        oracles.entropy_per_sequence(world.policy), world.theta, dict(world.v)
+    )
+    products = np.full((4, 4), mean_X @ Y)
+    assert exact == pytest.approx(-u_statistic(products).value, rel=1e-12)

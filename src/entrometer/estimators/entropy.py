@@ -14,8 +14,10 @@ from entrometer.estimators.weighting import Per, require_per
 def entropy_statistics(responses: Responses, H: Float[np.ndarray, " K"]) -> PromptSums:
     r"""Per-prompt sums for `entropy`: $\sum_k H_k$, T and the number of responses.
 
-    With $H_k$ the whole-vocabulary entropy this is Rao-Blackwellised; with $-S_k$ in
-    its place it is the plain estimator: the same mean, never a smaller variance.
+    With $H_k$ the whole-vocabulary entropy each term is Rao-Blackwellised; with $-S_k$
+    in its place it is the plain estimator. Both have the same mean. Term by term the
+    first varies less; so, as a rule, does the sum, but there are policies where
+    earlier surprisals and later entropies cancel and it does not.
     """
     return PromptSums.of(
         responses.prompt,

@@ -144,9 +144,9 @@ class Linearised:
     def estimate(self) -> Estimate:
         """Value with its 95% interval, Student's t on `degrees_of_freedom`.
 
-        Below about 30 prompts the interval of a skewed quantity, such as a change
-        weighted by whole sequences, covers less than it says: 91 to 93% at 24 prompts
-        on the enumerated policy (the `coverage` benchmark uses 96).
+        With few prompts the interval of a skewed quantity, such as a change weighted
+        by whole sequences, covers somewhat less than it says; `python -m benchmarks
+        coverage` prints by how much at 24 prompts beside its limits at 96.
         """
         return Estimate.symmetric(
             self.value,

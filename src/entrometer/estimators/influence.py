@@ -30,8 +30,8 @@ class FoldContributions:
     responses for a mean. Adds up to 1."""
 
     residual: Float[np.ndarray, " Q"] | None = None
-    r"""$(\sum H - R\sum T)/\sum T$ of each fold, for h: how far the fold's entropy
-    lies from the batch's. None for a mean, which has no ratio inside."""
+    r"""$(\sum_q H - R\sum_q T)/\sum T$, for h: how far each fold's entropy lies from
+    the batch's, over the tokens of the whole batch. None for a mean."""
 
     length: Column | None = None
     r"""Influence of each token on the mean length over the mean length,
@@ -90,11 +90,13 @@ def token_influence(
 
     Fold q pulls by $\psi_q = I_q - s_q I - \frac{I_T}{\bar T}\rho_q$ ($s_q$ its share
     of the divisor, $\rho_q$ its residual entropy) and
-    $\mathrm{Var}\,I \approx \frac{Q}{Q-1}\sum_q\psi_q^2$. Below about 8 folds the
-    interval is wide because Student's t is; it covers from two folds on.
+    $\mathrm{Var}\,I \approx \sum_q\psi_q^2/(1 - \sum_q s_q^2)$, for folds of equal size
+    $\frac{Q}{Q-1}\sum_q\psi_q^2$. Below about 8 folds the interval is wide because
+    Student's t is; it covers from two folds on.
     """
     I_K = contributions.parts.sum(axis=1)
-    psi_KQ = contributions.parts - I_K[:, None] * contributions.size
+    share = contributions.size
+    psi_KQ = contributions.parts - I_K[:, None] * share
     if contributions.length is not None and contributions.residual is not None:
         psi_KQ = psi_KQ - contributions.length[:, None] * contributions.residual
     elif contributions.length is not None or contributions.residual is not None:
@@ -102,7 +104,7 @@ def token_influence(
             "expected both `length` and `residual` (for h) or neither (for a mean), "
             "got one of them; the noise of the ratio needs both"
         )
-    Q = contributions.size.size
+    Q = share.size
     if Q < 2:
         raise InvalidValue(
             f"expected at least 2 folds for a standard error, got {Q}; split the "
@@ -110,7 +112,7 @@ def token_influence(
         )
     return Influence(
         value=I_K,
-        standard_error=np.sqrt(Q / (Q - 1) * (psi_KQ**2).sum(axis=1)),
+        standard_error=np.sqrt((psi_KQ**2).sum(axis=1) / (1 - (share @ share))),
         folds=Q,
         prompts=prompts,
         responses=responses,
