@@ -1,9 +1,9 @@
 PYTHON ?= python
 
-.PHONY: bench check docs install test test-slow
+.PHONY: bench check docs install test test-slow test-vllm
 
 install:
-	$(PYTHON) -m pip install -c constraints.txt -e ".[dev,docs]"
+	$(PYTHON) -m pip install -c constraints.txt -e ".[dev,docs,smollm2,train]"
 
 check:
 	$(PYTHON) -m ruff check
@@ -12,10 +12,13 @@ check:
 	$(PYTHON) -c "from importlinter.cli import lint_imports_command as c; c()" --no-logo
 
 test:
-	$(PYTHON) -m pytest -m "not slow"
+	$(PYTHON) -m pytest -m "not slow and not vllm"
 
 test-slow:
 	$(PYTHON) -m pytest -m slow
+
+test-vllm:
+	PYTHON="$(PYTHON)" tests/vllm/run.sh
 
 bench:
 	$(PYTHON) -m benchmarks all

@@ -1,0 +1,51 @@
+"""Files that are whole or absent."""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from secrets import token_hex
+from typing import BinaryIO
+
+from entrometer.errors import EntrometerError
+
+
+class DamagedFile(EntrometerError, ValueError):
+    """A file that is not what its reader wrote: cut short, altered or foreign."""
+
+
+@contextmanager
+def atomic_write(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
+    """Open a file that takes the name `path` only once it is whole and on disk.
+
+    Whoever reads `path` meanwhile, or after a crash or a power cut at any point, finds
+    the old file or the new one. On an error the old file stays; a killed process may
+    leave a hidden `.tmp` file beside it, which is safe to delete.
+
+        with atomic_write(path) as file:
+            file.write(content)
+    """
+    path = Path(path)
+    # In the same directory: a rename across file systems is a copy.
+    temporary = path.with_name(f".{path.name}.{token_hex(8)}.tmp")
+    try:
+        with open(temporary, "xb") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+    _sync_directory(path.parent)
+
+
+def _sync_directory(directory: Path) -> None:
+    # The rename is an entry of the directory. Windows keeps no handle to flush.
+    if os.name != "posix":
+        return
+    descriptor = os.open(directory, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,274 @@
+"""Sampled responses, and the Parquet file that keeps them."""
+
+# Axes: N responses.
+
+import json
+import math
+import os
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, fields
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from jaxtyping import Bool, Float, Int
+
+from entrometer.errors import InvalidValue, ShapeMismatch
+from entrometer.runs.atomic import DamagedFile, atomic_write
+
+FORMAT = 1
+"""Version of the file's layout; a reader refuses any other."""
+
+_KEY = b"entrometer.rollouts"
+_TOKENS = pa.list_(pa.field("element", pa.int32(), nullable=False))
+_SCHEMA = pa.schema(
+    [
+        pa.field("prompt", pa.int64(), nullable=False),
+        pa.field("prompt_tokens", _TOKENS, nullable=False),
+        pa.field("response_tokens", _TOKENS, nullable=False),
+        pa.field("seed", pa.int64(), nullable=False),
+        pa.field("text", pa.string(), nullable=False),
+        pa.field("reward", pa.float64(), nullable=False),
+    ]
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sampler:
+    """What drew the responses: with the model, it defines the policy."""
+
+    name: str
+    """`transformers` or `vllm`."""
+
+    temperature: float
+    """Part of the policy; above 0."""
+
+    top_p: float = 1.0
+    """Kept mass; 1 keeps the whole vocabulary."""
+
+    top_k: int = 0
+    """Kept tokens; 0 keeps the whole vocabulary."""
+
+    max_tokens: int
+    """Length limit: a response without EOS has this many tokens."""
+
+    model: str
+    """Name or path of the model."""
+
+    version: str
+    """Version of the sampling library."""
+
+    def __post_init__(self) -> None:
+        """Refuse what is no policy."""
+        if not (
+            0 < self.temperature < math.inf
+            and 0 < self.top_p <= 1
+            and self.top_k >= 0
+            and self.max_tokens >= 1
+        ):
+            raise InvalidValue(
+                "expected temperature > 0, 0 < top_p <= 1, top_k >= 0 and "
+                f"max_tokens >= 1, got {self}; change the setting that is out of range"
+            )
+
+
+@dataclass(frozen=True, eq=False)
+class Rollouts:
+    """One row a response."""
+
+    prompt: Int[np.ndarray, " N"]
+    """Prompt ids: the unit of independence."""
+
+    prompt_tokens: tuple[np.ndarray, ...]
+    """Token ids of each prompt, at least one."""
+
+    response_tokens: tuple[np.ndarray, ...]
+    """Token ids of each response, at least one: EOS counted, nothing after it."""
+
+    seed: Int[np.ndarray, " N"]
+    """Seed of each response."""
+
+    text: tuple[str, ...]
+    """Decoded responses. Untrusted: may hold control characters and markup."""
+
+    reward: Float[np.ndarray, " N"]
+    """NaN where not scored."""
+
+    sampler: Sampler
+    """What drew them."""
+
+    def __post_init__(self) -> None:
+        """Refuse columns of unlike length and empty or impossible token lists."""
+        columns = {f.name: len(getattr(self, f.name)) for f in fields(self)[:-1]}
+        if len(set(columns.values())) != 1:
+            raise ShapeMismatch(
+                f"expected columns of one length, got {columns}; "
+                "give every response an entry in each"
+            )
+        if self.count == 0:
+            raise InvalidValue("expected at least one response, got none; sample some")
+        for name in ("prompt_tokens", "response_tokens"):
+            for row, tokens in enumerate(getattr(self, name)):
+                _check_tokens(f"{name}[{row}]", tokens)
+
+    @property
+    def count(self) -> int:
+        """Number of responses N."""
+        return len(self.prompt)
+
+    @cached_property
+    def length(self) -> Int[np.ndarray, " N"]:
+        """Number of tokens T of each response."""
+        return np.array([t.size for t in self.response_tokens], np.int64)
+
+    @property
+    def tokens(self) -> int:
+        """Number of tokens of all responses."""
+        return int(self.length.sum())
+
+    def select(
+        self, index: Int[np.ndarray, " M"] | Bool[np.ndarray, " N"] | slice
+    ) -> "Rollouts":
+        """The rows of an index, mask or slice, in its order."""
+        rows = np.arange(self.count)[index]
+        return Rollouts(
+            prompt=self.prompt[rows],
+            prompt_tokens=tuple(self.prompt_tokens[i] for i in rows),
+            response_tokens=tuple(self.response_tokens[i] for i in rows),
+            seed=self.seed[rows],
+            text=tuple(self.text[i] for i in rows),
+            reward=self.reward[rows],
+            sampler=self.sampler,
+        )
+
+    @classmethod
+    def concatenate(cls, parts: Sequence["Rollouts"]) -> "Rollouts":
+        """All rows of the parts, in order; every part has the same sampler."""
+        samplers = list(dict.fromkeys(part.sampler for part in parts))
+        if len(samplers) != 1:
+            raise InvalidValue(
+                f"expected parts of one sampler, got {samplers}; responses of "
+                "different policies do not belong in one table"
+            )
+        return cls(
+            prompt=np.concatenate([p.prompt for p in parts]),
+            prompt_tokens=tuple(t for p in parts for t in p.prompt_tokens),
+            response_tokens=tuple(t for p in parts for t in p.response_tokens),
+            seed=np.concatenate([p.seed for p in parts]),
+            text=tuple(t for p in parts for t in p.text),
+            reward=np.concatenate([p.reward for p in parts]),
+            sampler=samplers[0],
+        )
+
+
+def write_rollouts(path: str | os.PathLike[str], rollouts: Rollouts) -> None:
+    """Write a Parquet file, whole or not at all.
+
+    Text that is no valid Unicode (lone surrogates) is kept with U+FFFD in its place;
+    everything else comes back as it was.
+    """
+    about = {"format": FORMAT, "sampler": asdict(rollouts.sampler)}
+    table = pa.Table.from_arrays(
+        [
+            pa.array(rollouts.prompt, pa.int64()),
+            _to_lists(rollouts.prompt_tokens),
+            _to_lists(rollouts.response_tokens),
+            pa.array(rollouts.seed, pa.int64()),
+            pa.array([_valid_unicode(text) for text in rollouts.text], pa.string()),
+            pa.array(rollouts.reward, pa.float64(), from_pandas=False),
+        ],
+        schema=_SCHEMA.with_metadata({_KEY: json.dumps(about)}),
+    )
+    with atomic_write(path) as file:
+        pq.write_table(table, file, compression="zstd", write_page_checksum=True)
+
+
+def read_rollouts(path: str | os.PathLike[str]) -> Rollouts:
+    """Read what `write_rollouts` wrote; refuse any other file."""
+    with open(path, "rb") as file:
+        try:
+            # Not `read_table`: it makes columns of directories named like `step=3`.
+            table = pq.ParquetFile(file, page_checksum_verification=True).read()
+            table.validate(full=True)
+        except (pa.ArrowException, OSError) as error:
+            raise DamagedFile(
+                f"expected rollouts in {os.fspath(path)}, got a file that is damaged "
+                f"or no Parquet ({error}); delete it and sample again"
+            ) from error
+    try:
+        return _from_table(table)
+    except (ValueError, RecursionError) as error:
+        raise DamagedFile(
+            f"expected rollouts in {os.fspath(path)}, got a Parquet file of something "
+            f"else: {error}; name a file that write_rollouts made, or sample again"
+        ) from error
+
+
+def _from_table(table: pa.Table) -> Rollouts:
+    about = json.loads((table.schema.metadata or {}).get(_KEY, b"{}"))
+    version = about.get("format") if isinstance(about, dict) else None
+    if version != FORMAT:
+        raise ValueError(f"its format is {version!r}, and this version reads {FORMAT}")
+    if not table.schema.equals(_SCHEMA):
+        raise ValueError(f"its columns are {table.schema.remove_metadata()}")
+    return Rollouts(
+        prompt=table["prompt"].to_numpy(),
+        prompt_tokens=_from_lists(table["prompt_tokens"]),
+        response_tokens=_from_lists(table["response_tokens"]),
+        seed=table["seed"].to_numpy(),
+        text=tuple(table["text"].to_pylist()),
+        reward=table["reward"].to_numpy(),
+        sampler=_to_sampler(about.get("sampler")),
+    )
+
+
+def _to_sampler(values: object) -> Sampler:
+    types: dict[str, Any] = {
+        f.name: (int, float) if f.type is float else f.type for f in fields(Sampler)
+    }
+    if (
+        not isinstance(values, dict)
+        or values.keys() != types.keys()
+        or not all(isinstance(values[name], types[name]) for name in types)
+    ):
+        raise ValueError(f"its sampler is {values!r}")
+    return Sampler(**values)
+
+
+def _to_lists(rows: Sequence[np.ndarray]) -> pa.ListArray:
+    offsets = np.cumsum([0, *(row.size for row in rows)], dtype=np.int64)
+    return pa.ListArray.from_arrays(
+        pa.array(offsets).cast(pa.int32()),
+        pa.array(np.concatenate(rows)).cast(pa.int32()),
+        type=_TOKENS,
+    )
+
+
+def _from_lists(column: pa.ChunkedArray) -> tuple[np.ndarray, ...]:
+    rows: list[np.ndarray] = []
+    for chunk in column.chunks:
+        tokens = chunk.flatten().to_numpy().astype(np.int64)
+        ends = np.cumsum(chunk.value_lengths().to_numpy())
+        rows += np.split(tokens, ends[:-1])
+    return tuple(rows)
+
+
+def _check_tokens(name: str, tokens: np.ndarray) -> None:
+    if tokens.ndim != 1 or tokens.size == 0 or tokens.dtype != np.int64:
+        raise InvalidValue(
+            f"expected {name} to be a row of at least one int64 token id, got shape "
+            f"{tokens.shape} of {tokens.dtype}; a response counts its EOS, and a model "
+            "needs one token to start from"
+        )
+    if tokens.min() < 0 or tokens.max() >= 2**31:
+        raise InvalidValue(
+            f"expected token ids from 0 below 2**31 in {name}, got {tokens.min()} to "
+            f"{tokens.max()}; leave padding out"
+        )
+
+
+def _valid_unicode(text: str) -> str:
+    # By way of UTF-16, which joins two surrogates that belong together.
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")

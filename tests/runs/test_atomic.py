@@ -1,0 +1,91 @@
+import os
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from entrometer.runs import atomic_write
+
+KILLED = """
+import os, signal, sys
+from entrometer.runs import atomic_write
+with atomic_write(sys.argv[1]) as file:
+    file.write(b"half of the n")
+    file.flush()
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_new_content_replaces_the_old(tmp_path):
+    path = tmp_path / "table"
+    path.write_bytes(b"old")
+    with atomic_write(path) as file:
+        file.write(b"new")
+        assert path.read_bytes() == b"old"
+    assert path.read_bytes() == b"new"
+    assert os.listdir(tmp_path) == ["table"]
+
+
+def test_error_leaves_the_old_file_and_nothing_else(tmp_path):
+    path = tmp_path / "table"
+    path.write_bytes(b"old")
+    with pytest.raises(TypeError), atomic_write(path) as file:
+        file.write(b"new") and file.write("not bytes")
+    assert path.read_bytes() == b"old"
+    assert os.listdir(tmp_path) == ["table"]
+
+
+def test_kill_in_the_middle_leaves_the_old_file(tmp_path):
+    path = tmp_path / "table"
+    path.write_bytes(b"old")
+    done = subprocess.run([sys.executable, "-c", KILLED, str(path)], check=False)
+    assert done.returncode == -signal.SIGKILL
+    assert path.read_bytes() == b"old"
+    left = [name for name in os.listdir(tmp_path) if name != "table"]
+    assert len(left) == 1
+    assert left[0].startswith(".table.")
+
+
+def test_content_is_on_disk_before_it_gets_its_name(tmp_path, monkeypatch):
+    """File flushed, then renamed, then the directory flushed: the only safe order."""
+    path = tmp_path / "table"
+    calls = []
+    fsync, replace = os.fsync, os.replace
+
+    def recorded_fsync(descriptor):
+        calls.append(os.fstat(descriptor).st_ino)
+        fsync(descriptor)
+
+    def recorded_replace(source, target):
+        calls.append("rename")
+        replace(source, target)
+
+    monkeypatch.setattr(os, "fsync", recorded_fsync)
+    monkeypatch.setattr(os, "replace", recorded_replace)
+    with atomic_write(path) as file:
+        file.write(b"new")
+    assert calls == [path.stat().st_ino, "rename", tmp_path.stat().st_ino]
+
+
+def test_failed_flush_keeps_the_old_file(tmp_path, monkeypatch):
+    path = tmp_path / "table"
+    path.write_bytes(b"old")
+
+    def full(descriptor):
+        raise OSError("no space left")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(OSError, match="no space"), atomic_write(path) as file:
+        file.write(b"new")
+    assert path.read_bytes() == b"old"
+    assert os.listdir(tmp_path) == ["table"]
+
+
+def test_permissions_are_those_of_any_new_file(tmp_path):
+    """Others of a cluster can read it, where a file of `tempfile` is its owner's."""
+    with atomic_write(tmp_path / "atomic"):
+        pass
+    (tmp_path / "plain").touch()
+    modes = {p.stat().st_mode for p in tmp_path.iterdir()}
+    assert len(modes) == 1
