@@ -1,0 +1,50 @@
+"""What is known of the architectures for which exactness can be promised."""
+
+from typing import Any
+
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from entrometer.errors import EntrometerError
+
+_FAMILIES = ("Llama", "Qwen2", "Qwen3", "Mistral", "Gemma", "Gemma2", "Gemma3")
+_GAIN_FROM_ONE = {"GemmaRMSNorm", "Gemma2RMSNorm", "Gemma3RMSNorm"}
+
+KNOWN = {f"{family}ForCausalLM" for family in _FAMILIES}
+"""Models whose every computation outside the modules below is linear or exact."""
+
+NORMS = {f"{family}RMSNorm" for family in _FAMILIES}
+ROTARY = {f"{family}RotaryEmbedding" for family in _FAMILIES}
+GATED_MLP = {f"{family}MLP" for family in _FAMILIES}
+SCALED_EMBEDDING = {f"{family}TextScaledWordEmbedding" for family in _FAMILIES}
+
+
+class UnknownArchitecture(EntrometerError, NotImplementedError):
+    """A model or module for which a promise cannot be made."""
+
+
+def kind(module: nn.Module) -> str:
+    """Name of the module's class."""
+    return type(module).__name__
+
+
+def require_known(base: nn.Module, promise: str) -> None:
+    """Refuse a model that is not one of the known architectures."""
+    if kind(base) not in KNOWN:
+        raise UnknownArchitecture(
+            f"expected one of {', '.join(sorted(KNOWN))} for {promise}, got "
+            f"{kind(base)}; use precision='float32' and forward-mode differentiation"
+        )
+
+
+def norm_epsilon(norm: Any) -> float:
+    """What an RMSNorm adds under its root."""
+    epsilon = norm.variance_epsilon if hasattr(norm, "variance_epsilon") else norm.eps
+    return float(epsilon)
+
+
+def norm_gain(norm: nn.Module) -> Float[Tensor, " C"]:
+    """What an RMSNorm multiplies with: its weight, or one more than it (Gemma)."""
+    weight: Any = norm.weight
+    gain: Tensor = 1.0 + weight if kind(norm) in _GAIN_FROM_ONE else weight
+    return gain

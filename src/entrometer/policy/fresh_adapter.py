@@ -1,0 +1,40 @@
+"""A low-rank adapter as a trainer would begin with."""
+
+from math import sqrt
+
+import torch
+from peft import LoraConfig, get_peft_model
+from torch import Generator, nn
+
+from entrometer.errors import InvalidValue
+
+
+def put_fresh_adapter(
+    model: nn.Module, *, rank: int, std: float, generator: Generator
+) -> nn.Module:
+    r"""The model with a LoRA adapter on every linear layer but the head.
+
+    The adapter alone is then trained. $A$ is drawn with variance one over its inputs.
+    `std` is the standard deviation of $B$: a trainer starts at 0, where
+    $\partial(BA)/\partial A = 0$ and half of the gradients vanish. The scale is 2, so
+    that it cannot be forgotten.
+    """
+    if rank < 1 or std < 0:
+        raise InvalidValue(f"expected rank >= 1 and std >= 0; got {rank} and {std}.")
+    dtype = next(model.parameters()).dtype
+    config = LoraConfig(
+        r=rank,
+        lora_alpha=2 * rank,
+        target_modules="all-linear",
+        task_type="CAUSAL_LM",
+    )
+    # PEFT draws from the global generator; what it draws is replaced below.
+    with torch.random.fork_rng(devices=[]):
+        adapted: nn.Module = get_peft_model(model, config, autocast_adapter_dtype=False)
+    with torch.no_grad():
+        for name, p in adapted.named_parameters():
+            if p.requires_grad:
+                spread = 1 / sqrt(p.shape[-1]) if "lora_A" in name else std
+                drawn = torch.randn(p.shape, generator=generator) * spread
+                p.data = drawn.to(dtype=dtype, device=p.device)
+    return adapted.eval()

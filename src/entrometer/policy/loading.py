@@ -1,0 +1,197 @@
+"""A policy from a name, a model directory or an adapter directory."""
+
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+from transformers import AutoModelForCausalLM, AutoTokenizer
+
+from entrometer.errors import nearest_name
+from entrometer.policy import tiny
+from entrometer.policy.adapter import CONFIG as ADAPTER_CONFIG
+from entrometer.policy.adapter import base_of, put_adapter
+from entrometer.policy.policy import Policy
+from entrometer.policy.precision import Precision
+from entrometer.policy.readiness import as_precision, ready
+from entrometer.policy.smollm2 import NAME as SMOLLM2
+from entrometer.policy.smollm2 import prepared_smollm2
+from entrometer.policy.sources import (
+    SourceNotFound,
+    UnreadableSource,
+    find_directory,
+    one_line,
+    read_json,
+)
+from entrometer.policy.weights import check_weights
+
+
+def load_policy(
+    source: str | Path,
+    *,
+    base: str | Path | None = None,
+    precision: Precision | str = Precision.FLOAT32,
+    device: torch.device | str = "cpu",
+) -> Policy:
+    """Load a policy, in evaluation mode, from safetensors and nothing that can run.
+
+    Of a model all parameters are trained; of an adapter the adapter's, and the base is
+    frozen. Names of parameters are those of `model.named_parameters()`.
+
+    Args:
+        source: The name "tiny" or, once prepared, "smollm2"; else a directory of a
+            model or of a LoRA adapter, a trainer's `checkpoint-N` included; or a hub
+            name "owner/name".
+        base: What an adapter sits on, if not what it recorded. A tokenizer that
+            `source` lacks is taken from here too.
+        precision: What it computes in. Stored weights are widened or rounded to it.
+        device: Where it computes.
+    """
+    precision = as_precision(precision)
+    model = _load_model(source, base, precision)
+    return Policy(
+        model=ready(model, precision, device),
+        tokenizer=_load_tokenizer(source, base),
+        precision=precision,
+        source=str(source),
+    )
+
+
+def _directory(source: str | Path) -> Path:
+    if source == SMOLLM2:
+        return prepared_smollm2()
+    try:
+        return find_directory(source)
+    except SourceNotFound as error:
+        hint = nearest_name(str(source), [tiny.NAME, SMOLLM2])
+        raise SourceNotFound(f"{error}{hint}") from error
+
+
+def _is_adapter(directory: Path) -> bool:
+    return (directory / ADAPTER_CONFIG).is_file()
+
+
+def _load_model(
+    source: str | Path, base: str | Path | None, precision: Precision
+) -> nn.Module:
+    if source == tiny.NAME:
+        return tiny.tiny_policy().model
+    directory = _directory(source)
+    if not _is_adapter(directory):
+        return _load_weights(directory, precision)
+    return put_adapter(_load_base(directory, base, precision), directory)
+
+
+def _load_base(
+    directory: Path, base: str | Path | None, precision: Precision
+) -> nn.Module:
+    base = base or base_of(directory)
+    if base is None:
+        raise SourceNotFound(
+            f"{directory / ADAPTER_CONFIG}: the adapter does not say what it sits on. "
+            "Name its model as `base`."
+        )
+    try:
+        if base != tiny.NAME and _is_adapter(_directory(base)):
+            raise UnreadableSource(
+                f"{directory}: its base {base} is an adapter itself. Merge that one "
+                "(`merge_and_unload`), save it and name it as `base`."
+            )
+        return _load_model(base, None, precision)
+    except SourceNotFound as error:
+        raise SourceNotFound(
+            f"{directory}: the base of this adapter is not there. {error} Name where "
+            "it is now as `base`."
+        ) from error
+
+
+def _load_weights(directory: Path, precision: Precision) -> nn.Module:
+    if "quantization_config" in read_json(directory / "config.json"):
+        raise UnreadableSource(
+            f"{directory / 'config.json'}: the weights are quantised, and no precision "
+            "can be promised for them. Load the model they were made from."
+        )
+    check_weights(directory, "model")
+    automatic: Any = AutoModelForCausalLM
+    try:
+        with _without_load_report():
+            model, info = automatic.from_pretrained(
+                directory,
+                dtype=precision.dtype,
+                # Named, so that nothing in the config can choose another.
+                attn_implementation="sdpa",
+                output_loading_info=True,
+                # Only so that they are listed: they are refused below.
+                ignore_mismatched_sizes=True,
+                use_safetensors=True,
+                local_files_only=True,
+                trust_remote_code=False,
+            )
+    except (ValueError, KeyError, TypeError, RuntimeError, OSError) as error:
+        raise UnreadableSource(
+            f"{directory}: transformers cannot load it ({one_line(error)}). Check that "
+            "config.json and the weights are of the same causal language model."
+        ) from error
+    # Transformers draws what is missing at random and goes on with a warning.
+    wrong = {
+        kind: sorted(map(str, info[key]))
+        for kind, key in (
+            ("missing", "missing_keys"),
+            ("unexpected", "unexpected_keys"),
+            ("of another shape", "mismatched_keys"),
+        )
+        if info[key]
+    }
+    if wrong:
+        listed = "; ".join(f"{len(v)} {k} ({v[0]})" for k, v in wrong.items())
+        raise UnreadableSource(
+            f"{directory}: expected every weight of {type(model).__name__} and no "
+            f"other, got {listed}. Save the model again with `save_pretrained`, or "
+            "check that config.json belongs to it."
+        )
+    loaded: nn.Module = model
+    return loaded
+
+
+@contextmanager
+def _without_load_report() -> Iterator[None]:
+    """Keep transformers from printing what is about to be raised."""
+
+    def other(record: logging.LogRecord) -> bool:
+        return "LOAD REPORT" not in record.getMessage()
+
+    # A level would do, but transformers warns of more when its own is not set.
+    logger = logging.getLogger("transformers.modeling_utils")
+    logger.addFilter(other)
+    try:
+        yield
+    finally:
+        logger.removeFilter(other)
+
+
+def _load_tokenizer(source: str | Path, base: str | Path | None) -> Any:
+    if source == tiny.NAME:
+        return tiny.tiny_policy().tokenizer
+    directory = _directory(source)
+    if not (directory / "tokenizer_config.json").is_file():
+        if base is None and _is_adapter(directory):
+            base = base_of(directory)
+        if base is None:
+            raise SourceNotFound(
+                f"{directory / 'tokenizer_config.json'}: no such file, so there is no "
+                "tokenizer. Save it beside the model, or name the model that was "
+                "trained as `base`."
+            )
+        return _load_tokenizer(base, None)
+    try:
+        return AutoTokenizer.from_pretrained(
+            directory, local_files_only=True, trust_remote_code=False
+        )
+    except (ValueError, KeyError, TypeError, OSError) as error:
+        raise UnreadableSource(
+            f"{directory}: transformers cannot load its tokenizer ({one_line(error)}). "
+            "Copy the tokenizer's files again."
+        ) from error

@@ -1,0 +1,209 @@
+"""The state of AdamW from a trainer's `optimizer.pt`, by the names of parameters."""
+
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from entrometer.calculus import AdamWHyperparameters, AdamWState
+from entrometer.policy.sources import SourceNotFound, UnreadableSource, one_line
+
+_MOMENTS = {"step", "exp_avg", "exp_avg_sq"}
+_SETTINGS = {"lr", "betas", "eps", "weight_decay", "amsgrad", "maximize"}
+
+# Names that the Trainer of transformers exempts from weight decay.
+_NO_DECAY = re.compile(r"bias|layernorm|rmsnorm|(^|\.|_)norm($|\.)")
+
+
+class OptimizerState(NamedTuple):
+    """What an optimizer file says of the step to come."""
+
+    state: AdamWState
+    hyperparameters: AdamWHyperparameters
+    learning_rate: float
+    untouched: tuple[str, ...]
+    """Parameters without state: none of the steps gave them a gradient."""
+
+
+def decay_groups(model: nn.Module) -> tuple[list[str], list[str]]:
+    """Names of trained parameters with and without weight decay, as a Trainer has them.
+
+    `optimizer.pt` numbers parameters through the first list and then the second, each
+    in the order of `model.named_parameters()`, and keeps no names.
+    """
+    decay: list[str] = []
+    no_decay: list[str] = []
+    for name, p in model.named_parameters():
+        if p.requires_grad:
+            parent = model.get_submodule(name.rpartition(".")[0])
+            exempt = isinstance(parent, nn.LayerNorm) or _NO_DECAY.search(name.lower())
+            (no_decay if exempt else decay).append(name)
+    return decay, no_decay
+
+
+def read_optimizer_state(path: Path, model: nn.Module) -> OptimizerState:
+    r"""Read the moments, the step and the settings of AdamW for a model's parameters.
+
+    Moments keep every bit: they have the wider of their own precision and the
+    parameter's. They are on the parameter's device. The learning rate is that of the
+    step to come, since the scheduler moves before a trainer saves; after the last step
+    of a schedule that ends at 0 it is 0.
+
+    A parameter without state never had a gradient, and AdamW passes it over, weight
+    decay included. It is left out of the state and named in `untouched`. Zero moments
+    would be wrong for it: they would be corrected as if they had $n$ steps behind them.
+
+    Args:
+        path: An `optimizer.pt` as a Trainer saves it.
+        model: The model that it belongs to, with the same parameters trained.
+    """
+    content = _load(path)
+    names = decay_groups(model)
+    groups = _check_groups(path, content, names)
+    settings = _common_settings(path, groups)
+    moments = content["state"]
+    parameters = dict(model.named_parameters())
+    first, second, decay, steps = {}, {}, {}, {}
+    untouched = []
+    for group, group_names in zip(groups, names, strict=True):
+        for key, name in zip(group["params"], group_names, strict=True):
+            if key not in moments:
+                untouched.append(name)
+                continue
+            _check_moments(path, name, moments[key], parameters[name])
+            first[name] = _placed(moments[key]["exp_avg"], parameters[name])
+            second[name] = _placed(moments[key]["exp_avg_sq"], parameters[name])
+            decay[name] = float(group["weight_decay"])
+            steps[name] = int(moments[key]["step"])
+    if len(set(steps.values())) != 1:
+        raise UnreadableSource(
+            f"{path}: expected one number of steps for all parameters, got "
+            f"{sorted(set(steps.values())) or 'no state at all'}. Use a checkpoint in "
+            "which every trained parameter had a gradient in every step."
+        )
+    in_order = [name for name in parameters if name in steps]
+    return OptimizerState(
+        AdamWState(
+            step=steps[in_order[0]],
+            first_moment={name: first[name] for name in in_order},
+            second_moment={name: second[name] for name in in_order},
+        ),
+        AdamWHyperparameters(
+            betas=settings["betas"],
+            epsilon=settings["eps"],
+            weight_decay={name: decay[name] for name in in_order},
+        ),
+        settings["lr"],
+        tuple(untouched),
+    )
+
+
+def _load(path: Path) -> Mapping[str, Any]:
+    if not path.is_file():
+        raise SourceNotFound(
+            f"{path}: no such file. It is missing where a trainer saves only the model "
+            "(`save_only_model=True`) or leaves the optimizer to DeepSpeed or FSDP; "
+            "`load_policy` reads the weights alone."
+        )
+    try:
+        content = torch.load(path, map_location="cpu", weights_only=True)
+    except Exception as error:  # torch passes on whatever its readers raise.
+        raise UnreadableSource(
+            f"{path}: not a whole file of tensors ({one_line(error)}). Copy it again, "
+            "or use an earlier checkpoint."
+        ) from error
+    if not isinstance(content, dict) or not {"state", "param_groups"} <= content.keys():
+        raise UnreadableSource(
+            f"{path}: expected the `state_dict` of an optimizer. Use the file that a "
+            "Trainer saved."
+        )
+    return content
+
+
+def _check_groups(
+    path: Path, content: Mapping[str, Any], names: Sequence[Sequence[str]]
+) -> list[dict[str, Any]]:
+    """Return the groups, if they are the Trainer's and have the model's parameters."""
+    groups: list[dict[str, Any]] = content["param_groups"]
+    got = [len(group["params"]) for group in groups]
+    expected = [len(group) for group in names]
+    if got != expected:
+        raise UnreadableSource(
+            f"{path}: expected groups of {expected} parameters, with and without "
+            f"weight decay, as a Trainer makes them for this model; got {got}. Check "
+            "that the same model and adapter were trained, whole, by its default "
+            "optimizer."
+        )
+    unknown = content["state"].keys() - {k for group in groups for k in group["params"]}
+    if unknown:
+        raise UnreadableSource(
+            f"{path}: state for {len(unknown)} parameters that are in no group. Copy "
+            "the file again, or use an earlier checkpoint."
+        )
+    return groups
+
+
+def _common_settings(path: Path, groups: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return lr, betas and eps, equal in all groups that hold a parameter."""
+    found = []
+    for group in groups:
+        if not group["params"]:
+            continue
+        absent = _SETTINGS - group.keys()
+        # Adam without decay is AdamW; with it, the decay goes through the moments.
+        coupled = not group.get("decoupled_weight_decay", True)
+        if absent or group["amsgrad"] or group["maximize"]:
+            got = f"no {', '.join(sorted(absent))}" if absent else "amsgrad or maximize"
+            raise _not_adamw(path, got)
+        if coupled and group["weight_decay"]:
+            raise _not_adamw(path, "weight decay that is part of the gradient (Adam)")
+        beta1, beta2 = group["betas"]
+        found.append(
+            {
+                "lr": float(group["lr"]),
+                "betas": (float(beta1), float(beta2)),
+                "eps": float(group["eps"]),
+            }
+        )
+    if any(settings != found[0] for settings in found):
+        raise UnreadableSource(
+            f"{path}: expected one learning rate, betas and epsilon for all "
+            f"parameters, got {found}. Only weight decay may differ between groups."
+        )
+    return found[0]
+
+
+def _check_moments(
+    path: Path, name: str, moments: Mapping[str, Any], parameter: Tensor
+) -> None:
+    if moments.keys() != _MOMENTS:
+        raise _not_adamw(path, f"state {sorted(moments)} for {name}")
+    for key in ("exp_avg", "exp_avg_sq"):
+        moment = moments[key]
+        if moment.shape != parameter.shape:
+            raise UnreadableSource(
+                f"{path}: {key} of {name}: expected shape {tuple(parameter.shape)}, "
+                f"got {tuple(moment.shape)}. The file belongs to another model; use "
+                "the one saved with these weights."
+            )
+        if not moment.isfinite().all() or (key == "exp_avg_sq" and (moment < 0).any()):
+            raise UnreadableSource(
+                f"{path}: {key} of {name} has values that no training gives (NaN, "
+                "infinite, or a negative square). Use a checkpoint from before."
+            )
+
+
+def _not_adamw(path: Path, got: str) -> UnreadableSource:
+    return UnreadableSource(
+        f"{path}: expected torch's AdamW with step, exp_avg and exp_avg_sq; got {got}. "
+        "Train with `optim='adamw_torch'`, or load the weights alone with "
+        "`load_policy`."
+    )
+
+
+def _placed(moment: Tensor, parameter: Tensor) -> Tensor:
+    dtype = torch.promote_types(moment.dtype, parameter.dtype)
+    return moment.to(device=parameter.device, dtype=dtype)

@@ -1,0 +1,102 @@
+"""A loaded language model, as the passes see it."""
+
+# Axes: B sequences, T tokens, C features, V vocabulary.
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from entrometer.policy.architectures import UnknownArchitecture, kind
+from entrometer.policy.precision import Precision
+
+
+@dataclass(frozen=True, eq=False)
+class Policy:
+    """A causal language model in evaluation mode, with what is trained in it.
+
+    The parameters that require a gradient are the trained ones: an adapter's, or all.
+    """
+
+    model: nn.Module
+    """A transformers model, or a PEFT model around one."""
+
+    tokenizer: Any
+    """Its transformers tokenizer."""
+
+    precision: Precision
+    """What it computes in."""
+
+    source: str
+    """Where it came from: a name or a path."""
+
+    @property
+    def base(self) -> nn.Module:
+        """The transformers model itself, adapters inside."""
+        get: Any = getattr(self.model, "get_base_model", None)
+        return get() if get is not None else self.model
+
+    @property
+    def body(self) -> nn.Module:
+        """The stack of layers that turns tokens into last hidden states."""
+        body: Any = self.base.model
+        return body  # type: ignore[no-any-return]
+
+    @property
+    def device(self) -> torch.device:
+        """Where the embedding lives, and so the inputs go."""
+        return next(self.model.parameters()).device
+
+    def trained(self) -> dict[str, Tensor]:
+        """The trained parameters by name, detached; they share the model's memory."""
+        return {
+            name: p.detach()
+            for name, p in self.model.named_parameters()
+            if p.requires_grad
+        }
+
+    @property
+    def head_name(self) -> str | None:
+        """Name of the head's weight among the trained parameters, if it is trained.
+
+        Tied to the embedding, it goes by the embedding's name.
+        """
+        weight: Any = self._output_layer.weight
+        for name, p in self.model.named_parameters():
+            if p is weight and p.requires_grad:
+                return name
+        return None
+
+    @property
+    def head_weight(self) -> Float[Tensor, "V C"]:
+        """Weight of the layer that turns hidden states into logits."""
+        weight: Tensor = self._output_layer.weight.detach()
+        return weight
+
+    @property
+    def softcap(self) -> float | None:
+        """Soft cap of the final logits, where the architecture has one."""
+        config: Any = self.base.config
+        cap = getattr(config, "final_logit_softcapping", None)
+        return None if cap is None else float(cap)
+
+    def hidden(
+        self, input_ids: Int[Tensor, "B T"], **inputs: Tensor
+    ) -> Float[Tensor, "B T C"]:
+        """Last hidden states, by the model as it is."""
+        states: Any = self.body(input_ids=input_ids, use_cache=False, **inputs)
+        hidden: Tensor = states.last_hidden_state
+        return hidden
+
+    @property
+    def _output_layer(self) -> Any:
+        base: Any = self.base
+        layer = base.get_output_embeddings()
+        if getattr(layer, "bias", None) is not None or hasattr(layer, "lora_A"):
+            raise UnknownArchitecture(
+                "expected a vocabulary head without bias and without adapter, got "
+                f"{kind(layer)}; train adapters on the layers below it"
+            )
+        return layer

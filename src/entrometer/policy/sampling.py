@@ -1,0 +1,235 @@
+"""Responses drawn from a policy in this process."""
+
+# Axes: B rows of a batch, T padded length, V vocabulary, D halvings of it, E EOS
+# tokens, N responses.
+
+import inspect
+from collections.abc import Iterator, Sequence
+from importlib.metadata import version
+from typing import Any
+
+import numpy as np
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from entrometer.errors import InvalidValue
+from entrometer.policy.policy import Policy
+from entrometer.runs.rollouts import Rollouts, Sampler
+from entrometer.runs.seeds import seeds_for
+
+
+def sample(
+    policy: Policy,
+    prompts: Sequence[Sequence[int]],
+    *,
+    prompt_ids: Sequence[int],
+    responses_per_prompt: int = 1,
+    temperature: float = 1.0,
+    max_tokens: int,
+    seed: int | Int[np.ndarray, " N"],
+    batch_tokens: int = 2**14,
+) -> Rollouts:
+    r"""Draw responses from $\pi(\cdot|t_{<k}) = \mathrm{softmax}(z_k/\tau)$ itself.
+
+    No top-k, top-p, penalty or forced token: whatever the model's generation config
+    asks for is ignored, but for its EOS tokens. A response ends with its first EOS,
+    counted, or after `max_tokens`.
+
+    Token k of a response is a function of its seed, k and $\pi(\cdot|t_{<k})$ alone.
+    The batches, the order and the number of machines change a response only by way of
+    their different rounding of $\pi$: about three tokens in a million in float32, three
+    in a hundred in bfloat16 (measured with a vocabulary of 49,152).
+
+    Args:
+        policy: What is sampled from; in evaluation mode.
+        prompts: Token ids of each prompt.
+        prompt_ids: Id of each prompt; may repeat, and its responses are then new ones.
+        responses_per_prompt: Responses drawn for each entry of `prompts`.
+        temperature: $\tau$, part of the policy.
+        max_tokens: Length limit.
+        seed: One number, from which `response_seeds` makes that of each response; or
+            those of each response, for a part of a larger batch.
+        batch_tokens: Most tokens in the key-value cache at once, prompts and padding
+            included. More is faster, and takes more memory.
+
+    Returns:
+        Rows prompt by prompt, not scored.
+    """
+    sampler = Sampler(
+        name="transformers",
+        temperature=temperature,
+        max_tokens=max_tokens,
+        model=policy.source,
+        version=version("transformers"),
+    )
+    seeds = seeds_for(seed, prompts, prompt_ids, responses_per_prompt)
+    _check_prompts(policy, prompts, max_tokens)
+    rows = [prompt for prompt in prompts for _ in range(responses_per_prompt)]
+    responses: list[list[int]] = [[] for _ in rows]
+    eos = eos_tokens(policy)
+    for batch in _batches([len(row) + max_tokens for row in rows], batch_tokens):
+        drawn = _draw_batch(
+            policy, [rows[i] for i in batch], seeds[batch], sampler, eos
+        )
+        for i, response in zip(batch, drawn, strict=True):
+            responses[i] = response
+    return Rollouts(
+        prompt=np.repeat(np.asarray(prompt_ids, np.int64), responses_per_prompt),
+        prompt_tokens=tuple(np.asarray(row, np.int64) for row in rows),
+        response_tokens=tuple(np.asarray(row, np.int64) for row in responses),
+        seed=seeds,
+        text=tuple(_decode(policy.tokenizer, row) for row in responses),
+        reward=np.full(len(rows), np.nan),
+        sampler=sampler,
+    )
+
+
+def eos_tokens(policy: Policy) -> tuple[int, ...]:
+    """Tokens that end a response: the tokenizer's EOS and the generation config's."""
+    config = getattr(policy.base, "generation_config", None)
+    listed = getattr(config, "eos_token_id", None)
+    ids = listed if isinstance(listed, list | tuple) else [listed]
+    return tuple(
+        sorted({i for i in (*ids, policy.tokenizer.eos_token_id) if i is not None})
+    )
+
+
+def _check_prompts(
+    policy: Policy, prompts: Sequence[Sequence[int]], max_tokens: int
+) -> None:
+    base: Any = policy.base
+    if policy.model.training:
+        raise InvalidValue(
+            "expected a policy in evaluation mode, got one in training mode, where "
+            "dropout makes it another policy; call policy.model.eval()"
+        )
+    vocabulary = base.get_input_embeddings().num_embeddings
+    limit = getattr(base.config, "max_position_embeddings", None)
+    for i, prompt in enumerate(prompts):
+        if len(prompt) == 0 or min(prompt) < 0 or max(prompt) >= vocabulary:
+            raise InvalidValue(
+                f"expected at least one token id, from 0 below {vocabulary}, in prompt "
+                f"{i}, got {len(prompt)} tokens up to {max(prompt, default=None)}; "
+                "use the tokenizer of this model"
+            )
+        if limit is not None and len(prompt) + max_tokens > limit:
+            raise InvalidValue(
+                f"expected at most {limit} tokens, the model's positions, got prompt "
+                f"{i} of {len(prompt)} and max_tokens={max_tokens}; "
+                "lower max_tokens or drop the prompt"
+            )
+
+
+def _batches(lengths: list[int], batch_tokens: int) -> Iterator[list[int]]:
+    """Rows of like length together, the longest first: a lack of memory shows at once.
+
+    A batch is padded to its longest row; a row above the budget goes alone.
+    """
+    order = sorted(range(len(lengths)), key=lambda i: -lengths[i])
+    while order:
+        size = max(1, batch_tokens // lengths[order[0]])
+        yield order[:size]
+        order = order[size:]
+
+
+def _draw_batch(
+    policy: Policy,
+    prompts: list[Sequence[int]],
+    seeds: Int[np.ndarray, " B"],
+    sampler: Sampler,
+    eos: tuple[int, ...],
+) -> list[list[int]]:
+    device = policy.device
+    model: Any = policy.model
+    # Drawn by NumPy: the same numbers on every device, and a longer limit only adds.
+    streams = [np.random.default_rng(seed) for seed in seeds]
+    eos_E = torch.tensor(eos, dtype=torch.long, device=device)
+    ids_BT, mask_BT = _left_padded(prompts, device)
+    position_BT = (mask_BT.cumsum(dim=1) - 1).clamp(min=0)
+    # A few older architectures know no such argument and give all logits.
+    one = "logits_to_keep" in inspect.signature(policy.base.forward).parameters
+    last_only = {"logits_to_keep": 1} if one else {}
+
+    responses: list[list[int]] = [[] for _ in prompts]
+    rows = list(range(len(prompts)))
+    cache = None
+    with torch.no_grad():
+        for _ in range(sampler.max_tokens):
+            output = model(
+                input_ids=ids_BT,
+                attention_mask=mask_BT,
+                position_ids=position_BT,
+                past_key_values=cache,
+                use_cache=True,
+                **last_only,
+            )
+            logits_BV = output.logits[:, -1]
+            halvings = (logits_BV.shape[1] - 1).bit_length()
+            u_BD = np.stack([streams[row].random(halvings) for row in rows])
+            token_B = _draw(
+                logits_BV, sampler.temperature, torch.from_numpy(u_BD).to(device)
+            )
+            for row, token in zip(rows, token_B.tolist(), strict=True):
+                responses[row].append(token)
+            going = (~torch.isin(token_B, eos_E)).nonzero()[:, 0]
+            if going.numel() == 0:
+                break
+            cache = output.past_key_values
+            if going.numel() < len(rows):
+                cache.batch_select_indices(going)
+                rows = [rows[i] for i in going.tolist()]
+            ids_BT = token_B[going, None]
+            position_BT = position_BT[going, -1:] + 1
+            mask_BT = torch.nn.functional.pad(mask_BT[going], (0, 1), value=1)
+    return responses
+
+
+def _draw(
+    logits: Float[Tensor, "B V"], temperature: float, u: Float[Tensor, "B D"]
+) -> Int[Tensor, " B"]:
+    r"""A token of each row, found by halving the vocabulary D times.
+
+    At each halving the token is in the left half if $u < m_l / (m_l + m_r)$, m the
+    masses of the halves: the product of these chances is $\pi$. A row's numbers u are
+    its own, so the rows beside it have no part in the draw; and rounding moves each
+    comparison by its own relative error. Inverting the distribution function instead
+    would move thousands of boundaries at once, and change one token in a thousand.
+    """
+    # Float64: in float32 the noise is coarser than the rare tokens' probability.
+    mass_BV = (logits.double() / temperature).softmax(dim=-1)
+    if not bool(torch.isfinite(mass_BV[:, -1]).all()):
+        raise InvalidValue(
+            "expected finite logits, got NaN or infinity; check the weights, or use "
+            "precision='float32'"
+        )
+    D = u.shape[1]
+    levels = [torch.nn.functional.pad(mass_BV, (0, 2**D - mass_BV.shape[1]))]
+    while len(levels) < D:
+        left, right = levels[-1].chunk(2, dim=1)
+        levels.append(left + right)
+    # Node n of a level has the tokens v = n modulo its width: adding the two ends of a
+    # row, a whole end at a time, is many times faster than adding neighbours.
+    node_B1 = torch.zeros(len(u), 1, dtype=torch.long, device=u.device)
+    for d, mass in enumerate(reversed(levels)):
+        left, right = (half.gather(1, node_B1) for half in mass.chunk(2, dim=1))
+        # Never into an empty half: u (left + 0) >= left is false for every u < 1.
+        node_B1 += 2**d * (u[:, d, None] * (left + right) >= left)
+    return node_B1[:, 0]
+
+
+def _left_padded(
+    prompts: list[Sequence[int]], device: torch.device
+) -> tuple[Int[Tensor, "B T"], Int[Tensor, "B T"]]:
+    # Left: every row's next token then lies in the same column.
+    T = max(map(len, prompts))
+    ids = [[0] * (T - len(p)) + list(p) for p in prompts]
+    mask = [[0] * (T - len(p)) + [1] * len(p) for p in prompts]
+    return torch.tensor(ids, device=device), torch.tensor(mask, device=device)
+
+
+def _decode(tokenizer: Any, tokens: list[int]) -> str:
+    text: str = tokenizer.decode(
+        tokens, skip_special_tokens=True, clean_up_tokenization_spaces=False
+    )
+    return text

@@ -1,0 +1,280 @@
+"""Responses drawn by a vLLM server, asked for token ids over HTTP."""
+
+# Axes: N responses.
+
+import json
+import time
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from http.client import HTTPException
+from typing import Any
+from urllib.error import HTTPError
+from urllib.parse import urlsplit
+from urllib.request import HTTPRedirectHandler, OpenerDirector, Request, build_opener
+
+import numpy as np
+from jaxtyping import Int
+
+from entrometer.errors import EntrometerError, InvalidValue, MissingKey, nearest_name
+from entrometer.runs.rollouts import Rollouts, Sampler
+from entrometer.runs.seeds import seeds_for
+
+
+class ServerUnavailable(EntrometerError, ConnectionError):
+    """A server that cannot be reached, or fails at every attempt."""
+
+
+class BadServerAnswer(EntrometerError, ValueError):
+    """An answer from which no response can be taken."""
+
+
+def sample_from_server(
+    url: str,
+    prompts: Sequence[Sequence[int]],
+    *,
+    model: str,
+    prompt_ids: Sequence[int],
+    responses_per_prompt: int = 1,
+    temperature: float = 1.0,
+    max_tokens: int,
+    seed: int | Int[np.ndarray, " N"],
+    eos: Sequence[int] = (),
+    concurrency: int = 64,
+    timeout: float = 600.0,
+    attempts: int = 4,
+    pause: float = 1.0,
+    api_key: str | None = None,
+) -> Rollouts:
+    """Draw responses from the plain softmax of a served model.
+
+    Every setting that a server would take from the model's generation config is sent,
+    so no top-k, top-p, min-p, penalty or watermark is left standing. One request a
+    response, with its own seed: rows come again if the server's arithmetic does, which
+    in vLLM depends on the batch.
+
+    Args:
+        url: Root of the server, such as `http://127.0.0.1:8000`.
+        prompts: Token ids of each prompt.
+        model: Name under which the server offers the model.
+        prompt_ids: Id of each prompt; may repeat, and its responses are then new ones.
+        responses_per_prompt: Responses drawn for each entry of `prompts`.
+        temperature: Part of the policy.
+        max_tokens: Length limit.
+        seed: One number, from which `response_seeds` makes that of each response; or
+            those of each response, for a part of a larger batch.
+        eos: Tokens that end a response besides the server's own EOS: those of
+            `eos_tokens` make the server stop where sampling in this process does.
+        concurrency: Most requests under way.
+        timeout: Seconds that one request may take.
+        attempts: Most tries of one request while the server is out of reach.
+        pause: Seconds before the second try; doubled for each one after.
+        api_key: Sent as a bearer token; kept nowhere.
+
+    Returns:
+        Rows prompt by prompt, not scored.
+    """
+    seeds = seeds_for(seed, prompts, prompt_ids, responses_per_prompt)
+    server = _Server(
+        url.rstrip("/").removesuffix("/v1"), timeout, attempts, pause, api_key
+    )
+    _check_model(server, model)
+    sampler = Sampler(
+        name="vllm",
+        temperature=temperature,
+        max_tokens=max_tokens,
+        model=model,
+        version=_version(server),
+    )
+    rows = [[int(t) for t in p] for p in prompts for _ in range(responses_per_prompt)]
+
+    def draw(row: int) -> tuple[list[int], str]:
+        return _draw(server, rows[row], int(seeds[row]), sampler, list(eos))
+
+    with ThreadPoolExecutor(max_workers=concurrency) as pool:
+        # The first failure is raised here, and `map` then cancels what has not begun.
+        drawn = list(pool.map(draw, range(len(rows))))
+    return Rollouts(
+        prompt=np.repeat(np.asarray(prompt_ids, np.int64), responses_per_prompt),
+        prompt_tokens=tuple(np.asarray(row, np.int64) for row in rows),
+        response_tokens=tuple(np.asarray(tokens, np.int64) for tokens, _ in drawn),
+        seed=seeds,
+        text=tuple(text for _, text in drawn),
+        reward=np.full(len(rows), np.nan),
+        sampler=sampler,
+    )
+
+
+def _draw(
+    server: "_Server", prompt: list[int], seed: int, sampler: Sampler, eos: list[int]
+) -> tuple[list[int], str]:
+    request = {
+        "model": sampler.model,
+        "prompt": prompt,
+        "max_tokens": sampler.max_tokens,
+        "temperature": sampler.temperature,
+        "top_p": sampler.top_p,
+        "top_k": sampler.top_k,
+        "min_p": 0.0,
+        "repetition_penalty": 1.0,
+        "presence_penalty": 0.0,
+        "frequency_penalty": 0.0,
+        "watermarking": False,
+        "seed": seed,
+        "stop_token_ids": eos,
+        "return_token_ids": True,
+    }
+    # Generous for ids, log-prob fields and escaped text, far below harm.
+    limit = 2**20 + 512 * (len(prompt) + sampler.max_tokens)
+    answer = server.ask("/v1/completions", request, limit)
+    try:
+        choice = answer["choices"][0]
+        text, reason = choice["text"], choice["finish_reason"]
+    except (KeyError, IndexError, TypeError) as error:
+        raise BadServerAnswer(
+            f"expected a completion from {server.url}, got {_shown(answer)}; check "
+            "that it is the OpenAI-compatible server of vLLM"
+        ) from error
+    tokens, echoed = choice.get("token_ids"), choice.get("prompt_token_ids")
+    if tokens is None:
+        raise BadServerAnswer(
+            f"expected token_ids in the answer of {server.url}, got none; serve with a "
+            "vLLM that knows return_token_ids (0.22 and later do)"
+        )
+    if echoed is not None and echoed != prompt:
+        raise BadServerAnswer(
+            f"expected the server to continue the {len(prompt)} prompt tokens it was "
+            f"sent, got {_shown(echoed)}; serve without prompt truncation"
+        )
+    whole = reason == "stop" or (
+        reason == "length"
+        and isinstance(tokens, list)
+        and len(tokens) == sampler.max_tokens
+    )
+    if not whole or not isinstance(text, str) or not _are_tokens(tokens, sampler):
+        raise BadServerAnswer(
+            f"expected 1 to {sampler.max_tokens} token ids ending in EOS or at the "
+            f"limit, got {_shown(tokens)} with finish_reason {_shown(reason)}; "
+            "serve with --generation-config vllm and a larger --max-model-len"
+        )
+    return tokens, text
+
+
+def _are_tokens(tokens: Any, sampler: Sampler) -> bool:
+    return (
+        isinstance(tokens, list)
+        and 1 <= len(tokens) <= sampler.max_tokens
+        and all(type(t) is int and 0 <= t < 2**31 for t in tokens)
+    )
+
+
+def _check_model(server: "_Server", model: str) -> None:
+    answer = server.ask("/v1/models", None, 2**20)
+    try:
+        names = [str(entry["id"]) for entry in answer["data"]]
+    except (KeyError, TypeError) as error:
+        raise BadServerAnswer(
+            f"expected a list of models from {server.url}, got {_shown(answer)}; check "
+            "that it is the OpenAI-compatible server of vLLM"
+        ) from error
+    if model not in names:
+        raise MissingKey(
+            f"expected a model that {server.url} serves, of {_shown(names)}, got "
+            f"{model!r}; name one of them.{nearest_name(model, names)}"
+        )
+
+
+def _version(server: "_Server") -> str:
+    try:
+        return str(server.ask("/version", None, 2**16)["version"])[:64]
+    except (BadServerAnswer, InvalidValue, KeyError, TypeError):
+        # Only vLLM's own server tells; what it serves is no worse for that.
+        return "unknown"
+
+
+class _NoRedirect(HTTPRedirectHandler):
+    def redirect_request(self, *_: Any, **__: Any) -> None:
+        """Refuse: a redirected POST loses its body and may carry the key elsewhere."""
+
+
+@dataclass(frozen=True)
+class _Server:
+    url: str
+    timeout: float
+    attempts: int
+    pause: float
+    api_key: str | None = field(repr=False)
+    opener: OpenerDirector = field(default_factory=lambda: build_opener(_NoRedirect))
+
+    def __post_init__(self) -> None:
+        if urlsplit(self.url).scheme not in ("http", "https"):
+            raise InvalidValue(
+                f"expected an address such as http://127.0.0.1:8000, got {self.url!r}; "
+                "give the root of the server"
+            )
+        if self.attempts < 1:
+            raise InvalidValue(
+                f"expected at least one attempt, got {self.attempts} attempts; "
+                "1 tries each request once"
+            )
+
+    def ask(self, path: str, request: dict[str, Any] | None, limit: int) -> Any:
+        """The JSON answer, of at most `limit` bytes; tries again what may pass."""
+        for attempt in range(self.attempts):
+            if attempt:
+                time.sleep(self.pause * 2 ** (attempt - 1))
+            try:
+                content = self._fetch(path, request, limit)
+            except HTTPError as error:
+                last = f"status {error.code}: {_complaint(error)}"
+                if error.code != 429 and error.code < 500:
+                    raise InvalidValue(
+                        f"expected {self.url}{path} to accept the request, got {last}; "
+                        "change what it complains about"
+                    ) from error
+            except (OSError, HTTPException) as error:
+                last = f"{type(error).__name__}: {_shown(str(error))}"
+            else:
+                try:
+                    return json.loads(content)
+                except (ValueError, RecursionError) as error:
+                    last = f"an answer that is no JSON ({type(error).__name__})"
+        raise ServerUnavailable(
+            f"expected an answer from {self.url}{path}, got {last}, {self.attempts} "
+            "times; check that `vllm serve` runs there and has finished loading"
+        )
+
+    def _fetch(self, path: str, request: dict[str, Any] | None, limit: int) -> bytes:
+        headers = {"Content-Type": "application/json"}
+        if self.api_key is not None:
+            headers["Authorization"] = f"Bearer {self.api_key}"
+        body = None if request is None else json.dumps(request).encode()
+        deadline = time.monotonic() + self.timeout
+        content = bytearray()
+        address = Request(self.url + path, body, headers)
+        with self.opener.open(address, timeout=self.timeout) as answer:
+            # In pieces: the socket's timeout starts anew with each byte that arrives.
+            while piece := answer.read1(2**16):
+                content += piece
+                if len(content) > limit:
+                    raise BadServerAnswer(
+                        f"expected at most {limit} bytes from {self.url}{path}, got "
+                        "more; check that the address is that of a vLLM server"
+                    )
+                if time.monotonic() > deadline:
+                    raise TimeoutError(f"not finished after {self.timeout} s")
+        return bytes(content)
+
+
+def _complaint(error: HTTPError) -> str:
+    try:
+        with error:
+            return _shown(error.read(2**12).decode("utf-8", "replace"))
+    except OSError:
+        return "(nothing more)"
+
+
+def _shown(value: object) -> str:
+    # repr escapes control characters: what a server says may reach a terminal.
+    text = repr(value)
+    return text if len(text) <= 200 else f"{text[:200]}…"

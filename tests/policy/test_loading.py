@@ -1,0 +1,395 @@
+"""Policies from directories, adapters and names; whatever is wrong is said at once."""
+
+import json
+import shutil
+import warnings
+from pathlib import Path
+
+import pytest
+import torch
+from peft import IA3Config, LoraConfig, get_peft_model
+from safetensors.torch import load_file, save_file
+
+from entrometer.errors import InvalidValue
+from entrometer.policy import sources
+from entrometer.policy.loading import load_policy
+from entrometer.policy.precision import float64_only
+from entrometer.policy.sources import SourceNotFound, UnreadableSource
+from entrometer.policy.tiny import tiny_policy
+
+
+@pytest.fixture(autouse=True)
+def no_network(monkeypatch):
+    def refuse(name, **_):
+        raise AssertionError(f"the hub was asked for {name}")
+
+    monkeypatch.setattr(sources, "snapshot_download", refuse)
+
+
+@pytest.fixture
+def directory(tiny_directory, tmp_path) -> Path:
+    """A copy of the tiny model that a test may damage."""
+    return Path(shutil.copytree(tiny_directory, tmp_path / "model"))
+
+
+def save_adapter(base: Path, directory: Path, config=None) -> Path:
+    policy = load_policy(base)
+    config = config or LoraConfig(
+        r=3, target_modules="all-linear", task_type="CAUSAL_LM", init_lora_weights=False
+    )
+    with torch.random.fork_rng(devices=[]), warnings.catch_warnings():
+        # peft warns of tied embeddings, and tells what it saves.
+        warnings.simplefilter("ignore")
+        torch.manual_seed(1)
+        model = get_peft_model(policy.model, config)
+        model.save_pretrained(directory)
+    return directory
+
+
+@pytest.fixture
+def adapter(tiny_directory, tmp_path) -> Path:
+    return save_adapter(tiny_directory, tmp_path / "adapter")
+
+
+def edit(path: Path, **changes):
+    path.write_text(json.dumps(json.loads(path.read_text()) | changes))
+
+
+def edit_weights(path: Path, change):
+    weights = load_file(path)
+    change(weights)
+    save_file(weights, path, metadata={"format": "pt"})
+
+
+# What is loaded.
+
+
+def test_a_model_is_whole_trained_and_in_evaluation_mode(directory):
+    policy = load_policy(str(directory))
+    assert not policy.model.training
+    assert len(policy.trained()) == 50
+    assert list(policy.trained()) == [n for n, _ in policy.model.named_parameters()]
+    assert policy.precision == "float32"
+    assert policy.source == str(directory)
+    assert policy.model.config._attn_implementation == "sdpa"
+
+
+def test_tiny_is_a_name():
+    assert torch.equal(
+        load_policy("tiny").trained()["model.embed_tokens.weight"],
+        tiny_policy().trained()["model.embed_tokens.weight"],
+    )
+
+
+@pytest.mark.parametrize("precision", ["float32", "bfloat16"])
+def test_an_adapter_is_trained_and_its_base_frozen(adapter, precision):
+    policy = load_policy(adapter, precision=precision)
+    saved = load_file(adapter / "adapter_model.safetensors")
+    assert not policy.model.training
+    assert len(policy.trained()) == len(saved) == 4 * 7 * 2
+    for name, p in policy.trained().items():
+        stored = saved[name.replace(".default", "")]
+        assert stored.any()
+        assert torch.equal(p, stored.to(policy.precision.dtype))
+    assert {p.dtype for p in policy.model.parameters()} == {policy.precision.dtype}
+
+
+def test_an_adapter_is_in_what_the_policy_computes(adapter, tiny_directory):
+    tokens = torch.arange(11, 40)[None]
+    with torch.no_grad():
+        plain = load_policy(tiny_directory).model(tokens).logits
+        adapted = load_policy(adapter).model(tokens).logits
+        merged = load_policy(adapter).model.merge_and_unload()(tokens).logits
+    assert (adapted - plain).abs().max() > 0.1
+    torch.testing.assert_close(adapted, merged, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        {"target_modules": ["q_proj"], "modules_to_save": ["lm_head"]},
+        {"target_modules": ["q_proj", "embed_tokens"]},
+        {"target_modules": ["q_proj"], "bias": "lora_only"},
+        {"target_modules": ["down_proj"], "use_dora": True},
+        {"target_modules": ["v_proj"], "rank_pattern": {"layers.0.*.v_proj": 5}},
+    ],
+)
+@pytest.mark.filterwarnings("ignore:Model has `tie_word_embeddings=True`")
+def test_every_kind_of_lora_comes_back_to_the_bit(tiny_directory, tmp_path, config):
+    config = LoraConfig(r=2, task_type="CAUSAL_LM", init_lora_weights=False, **config)
+    adapter = save_adapter(tiny_directory, tmp_path / "adapter", config)
+    saved = load_file(adapter / "adapter_model.safetensors")
+    trained = load_policy(adapter).trained()
+    assert trained
+    for name, p in trained.items():
+        stored = name.replace(".modules_to_save.default", "").replace(".default", "")
+        stored = stored.replace("magnitude_vector.weight", "magnitude_vector")
+        assert torch.equal(p, saved[stored]), name
+
+
+@pytest.mark.parametrize("with_adapter", [False, True])
+def test_float64_computes_in_float64_alone(tiny_directory, adapter, with_adapter):
+    source = adapter if with_adapter else tiny_directory
+    policy, single = load_policy(source, precision="float64"), load_policy(source)
+    tokens = torch.arange(11, 40)[None]
+    with torch.no_grad(), float64_only():
+        logits = policy.model(tokens).logits
+    with torch.no_grad():
+        rounded = single.model(tokens).logits
+    torch.testing.assert_close(logits, rounded.double(), rtol=0, atol=2e-5)
+    for name, p in single.trained().items():
+        assert torch.equal(policy.trained()[name], p.double())
+
+
+def test_loading_an_adapter_leaves_the_global_generator_alone(adapter):
+    before = torch.get_rng_state()
+    load_policy(adapter)
+    assert torch.equal(torch.get_rng_state(), before)
+
+
+def test_a_named_base_overrides_the_recorded_one(adapter):
+    edit(adapter / "adapter_config.json", base_model_name_or_path="/nowhere")
+    policy = load_policy(adapter, base="tiny")
+    assert policy.tokenizer.eos_token == "<eos>"
+
+
+def test_an_adapters_own_tokenizer_comes_before_its_bases(adapter):
+    tokenizer = tiny_policy().tokenizer
+    tokenizer.chat_template = "mine"
+    tokenizer.save_pretrained(adapter)
+    assert load_policy(adapter).tokenizer.chat_template == "mine"
+
+
+def test_a_model_without_tokenizer_takes_that_of_its_base(directory):
+    for file in directory.glob("tokenizer*"):
+        file.unlink()
+    with pytest.raises(SourceNotFound, match=r"no\s+tokenizer.*`base`"):
+        load_policy(directory)
+    assert load_policy(directory, base="tiny").tokenizer.eos_token == "<eos>"
+
+
+def test_the_padding_row_has_a_gradient_where_text_holds_it(directory):
+    policy = load_policy(directory)
+    assert policy.model.config.pad_token_id == 0
+    tokens = torch.tensor([[5, 0, 12, 0, 13]])
+    hidden = policy.body(tokens).last_hidden_state
+    (gradient,) = torch.autograd.grad(
+        hidden[0, -1].sum(), policy.body.embed_tokens.weight
+    )
+    assert gradient[0].abs().max() > 1e-4
+
+
+def test_a_hub_name_is_fetched_without_anything_that_can_run(
+    directory, monkeypatch, tmp_path
+):
+    asked = {}
+
+    def snapshot_download(name, **patterns):
+        asked[name] = patterns
+        return str(directory)
+
+    monkeypatch.setattr(sources, "snapshot_download", snapshot_download)
+    monkeypatch.chdir(tmp_path)
+    policy = load_policy("someone/model")
+    assert policy.source == "someone/model"
+    (patterns,) = asked.values()
+    assert patterns["allow_patterns"] == [
+        *("*.json", "*.safetensors", "*.jinja", "*.model", "*.txt")
+    ]
+    assert "*/*" in patterns["ignore_patterns"]
+
+
+# What is refused.
+
+
+def test_a_hub_that_does_not_answer_is_said_in_a_line(monkeypatch, tmp_path):
+    def snapshot_download(name, **_):
+        raise ConnectionError("no route to host\nand a long story")
+
+    monkeypatch.setattr(sources, "snapshot_download", snapshot_download)
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(
+        SourceNotFound, match=r"no route to host and a long story\)\. Check"
+    ) as caught:
+        load_policy("someone/model")
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("name", ["runs/checkpoint-100", "./runs", "gone", "a/b/c"])
+def test_a_mistyped_path_is_never_sent_to_the_hub(name, tmp_path, monkeypatch):
+    (tmp_path / "runs" / "checkpoint-10").mkdir(parents=True)
+    (tmp_path / "runs" / "checkpoint-10" / "config.json").write_text("{}")
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises((SourceNotFound, UnreadableSource)):
+        load_policy(name)
+
+
+def test_the_nearest_sibling_is_named(tmp_path):
+    (tmp_path / "checkpoint-200").mkdir()
+    with pytest.raises(FileNotFoundError, match="Did you mean 'checkpoint-200'"):
+        load_policy(tmp_path / "checkpont-200")
+
+
+def test_the_nearest_name_is_named(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(SourceNotFound, match="Did you mean 'smollm2'"):
+        load_policy("smolm2")
+
+
+def test_smollm2_before_its_preparation_tells_the_command(tmp_path, monkeypatch):
+    monkeypatch.setenv("ENTROMETER_CACHE", str(tmp_path))
+    with pytest.raises(SourceNotFound, match=r"python -m entrometer\.policy\.smollm2"):
+        load_policy("smollm2")
+
+
+def test_a_file_is_not_a_directory(directory):
+    with pytest.raises(UnreadableSource, match="Name the directory it is in"):
+        load_policy(directory / "config.json")
+
+
+def test_an_unknown_precision_is_refused(tiny_directory):
+    with pytest.raises(InvalidValue, match="Did you mean 'bfloat16'"):
+        load_policy(tiny_directory, precision="float16")
+
+
+def test_a_directory_without_config_is_refused(directory):
+    (directory / "config.json").unlink()
+    with pytest.raises(SourceNotFound, match=r"config\.json: no such file"):
+        load_policy(directory)
+
+
+@pytest.mark.parametrize("content", ['{"model_type": ', "[]"])
+def test_a_damaged_config_is_refused(directory, content):
+    (directory / "config.json").write_text(content)
+    with pytest.raises(UnreadableSource, match=r"config\.json: expected.*JSON"):
+        load_policy(directory)
+
+
+def test_pickled_weights_are_refused_with_the_way_out(directory):
+    (directory / "model.safetensors").unlink()
+    (directory / "pytorch_model.bin").write_bytes(b"anything")
+    with pytest.raises(UnreadableSource, match=r"pytorch_model\.bin.*save_pretrained"):
+        load_policy(directory)
+
+
+def test_a_directory_without_weights_is_refused(directory):
+    (directory / "model.safetensors").unlink()
+    with pytest.raises(SourceNotFound, match="has no weights"):
+        load_policy(directory)
+
+
+@pytest.mark.parametrize("kept", [0, 5, 1000, 3_900_000])
+def test_truncated_weights_are_refused(directory, kept):
+    file = directory / "model.safetensors"
+    file.write_bytes(file.read_bytes()[:kept])
+    with pytest.raises(UnreadableSource, match=r"model\.safetensors: not whole"):
+        load_policy(directory)
+
+
+def test_a_missing_shard_is_named(directory):
+    index = {"weight_map": {"model.norm.weight": "../model-00001-of-00002.safetensors"}}
+    (directory / "model.safetensors").unlink()
+    (directory / "model.safetensors.index.json").write_text(json.dumps(index))
+    with pytest.raises(SourceNotFound, match=r"model/model-00001.*index\.json lists"):
+        load_policy(directory)
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        (lambda w: w.pop("model.norm.weight"), r"1 missing \(model\.norm\.weight\)"),
+        (lambda w: w.update(stray=torch.ones(1)), r"1 unexpected \(stray\)"),
+        (lambda w: w.update({"model.norm.weight": torch.ones(7)}), "another shape"),
+    ],
+)
+def test_weights_that_are_not_the_models_are_refused(directory, change, told, caplog):
+    edit_weights(directory / "model.safetensors", change)
+    with pytest.raises(UnreadableSource, match=told):
+        load_policy(directory)
+    assert caplog.text == ""
+
+
+def test_quantised_weights_are_refused(directory):
+    edit(directory / "config.json", quantization_config={"quant_method": "gptq"})
+    with pytest.raises(UnreadableSource, match="quantised"):
+        load_policy(directory)
+
+
+def test_code_in_a_model_directory_is_not_run(directory, tmp_path):
+    code = f"open({str(tmp_path / 'ran')!r}, 'w')\nclass Stranger: pass\n"
+    (directory / "modeling.py").write_text(code)
+    automatic = {"AutoConfig": "modeling.Stranger", "AutoModel": "modeling.Stranger"}
+    edit(directory / "config.json", model_type="stranger", auto_map=automatic)
+    with pytest.raises(UnreadableSource, match="transformers cannot load it"):
+        load_policy(directory)
+    assert not (tmp_path / "ran").exists()
+
+
+@pytest.mark.parametrize("recorded", [None, ""])
+def test_an_adapter_without_base_is_refused(adapter, recorded):
+    edit(adapter / "adapter_config.json", base_model_name_or_path=recorded)
+    with pytest.raises(SourceNotFound, match=r"what it sits on.*`base`"):
+        load_policy(adapter)
+
+
+def test_an_adapter_whose_base_is_gone_names_both(adapter):
+    edit(adapter / "adapter_config.json", base_model_name_or_path="/gone/model")
+    with pytest.raises(SourceNotFound, match=r"adapter: .*/gone/model: no such"):
+        load_policy(adapter)
+
+
+def test_an_adapter_on_an_adapter_is_refused(adapter):
+    edit(adapter / "adapter_config.json", base_model_name_or_path=str(adapter))
+    with pytest.raises(UnreadableSource, match="an adapter itself"):
+        load_policy(adapter)
+
+
+def test_an_adapter_of_another_kind_is_refused(tiny_directory, tmp_path):
+    config = IA3Config(
+        target_modules=["k_proj"], feedforward_modules=[], task_type="CAUSAL_LM"
+    )
+    adapter = save_adapter(tiny_directory, tmp_path / "adapter", config)
+    with pytest.raises(UnreadableSource, match="expected a LoRA adapter, got IA3"):
+        load_policy(adapter)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda w: w.update({first(w): torch.ones(3, 7)}),
+        lambda w: w.pop(first(w)),
+        lambda w: w.update({first(w).replace("layers.0", "layers.9"): torch.ones(1)}),
+    ],
+    ids=["shape", "missing", "extra"],
+)
+def test_an_adapter_that_does_not_fit_is_refused(adapter, change):
+    edit_weights(adapter / "adapter_model.safetensors", change)
+    with pytest.raises(UnreadableSource, match="does not fit Qwen2ForCausalLM") as told:
+        load_policy(adapter)
+    assert "layers." in str(told.value)
+    assert "\n" not in str(told.value)
+
+
+def first(weights):
+    return min(weights)
+
+
+def test_an_adapter_for_other_layers_is_refused(adapter):
+    edit(adapter / "adapter_config.json", target_modules=["query_key_value"])
+    with pytest.raises(UnreadableSource, match=r"query_key_value.*`base`"):
+        load_policy(adapter)
+
+
+def test_a_truncated_adapter_is_refused(adapter):
+    file = adapter / "adapter_model.safetensors"
+    file.write_bytes(file.read_bytes()[:-8])
+    with pytest.raises(
+        UnreadableSource, match=r"adapter_model\.safetensors: not whole"
+    ):
+        load_policy(adapter)
+
+
+def test_a_pickled_adapter_is_refused(adapter):
+    (adapter / "adapter_model.safetensors").rename(adapter / "adapter_model.bin")
+    with pytest.raises(UnreadableSource, match=r"adapter_model\.bin, a pickle"):
+        load_policy(adapter)
