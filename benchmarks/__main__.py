@@ -10,7 +10,7 @@ from pkgutil import iter_modules
 from benchmarks.harness import Report
 from entrometer.errors import nearest_name
 
-SUPPORT = {"__main__", "harness", "enumerated"}
+SUPPORT = {"__main__", "harness", "enumerated", "real_policy"}
 
 
 def names() -> list[str]:

@@ -10,6 +10,7 @@ have no forward derivative.
 # Axes: B sequences, H query heads, K key heads, G = H / K, T queries, U keys,
 # C head size.
 
+from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -19,8 +20,21 @@ from transformers import AttentionInterface, AttentionMaskInterface
 from transformers.masking_utils import sdpa_mask
 
 from entrometer.errors import InvalidValue
+from entrometer.policy.architectures import UnknownArchitecture
 
 NAME = "entrometer"
+
+# What transformers passes along that the mask has in it already, or that asks for more
+# outputs.
+_HARMLESS = {
+    "cache_position",
+    "is_causal",
+    "output_attentions",
+    "output_hidden_states",
+    "position_ids",
+    "sliding_window",
+    "use_cache",
+}
 
 
 def attention(
@@ -32,9 +46,10 @@ def attention(
     scaling: float | None = None,
     dropout: float = 0.0,
     softcap: float | None = None,
-    **_: Any,
+    **other: Any,
 ) -> tuple[Float[Tensor, "B T H C"], None]:
     """The attention function that transformers calls; arguments are its own."""
+    require_no_other_terms(other)
     if dropout:
         raise InvalidValue(
             f"expected attention dropout 0, got {dropout}; a measured policy is "
@@ -48,6 +63,16 @@ def attention(
         s = torch.tanh(s / softcap) * softcap
     P = attention_weights(s, allowed_keys(attention_mask, T, U, query.device), H // K)
     return (P @ value).reshape(B, H, T, C).transpose(1, 2).contiguous(), None
+
+
+def require_no_other_terms(other: Mapping[str, Any]) -> None:
+    """Refuse arguments that would change the result, such as attention sinks."""
+    unknown = [n for n, x in other.items() if x is not None and n not in _HARMLESS]
+    if unknown:
+        raise UnknownArchitecture(
+            f"expected attention by queries, keys and values alone, got {unknown}; "
+            "this architecture has other terms in its softmax"
+        )
 
 
 def group_queries(

@@ -41,8 +41,9 @@ class Policy:
     @property
     def body(self) -> nn.Module:
         """The stack of layers that turns tokens into last hidden states."""
-        body: Any = self.base.model
-        return body  # type: ignore[no-any-return]
+        base: Any = self.base
+        body: nn.Module = base.base_model
+        return body
 
     @property
     def device(self) -> torch.device:
@@ -93,6 +94,13 @@ class Policy:
     @property
     def _output_layer(self) -> Any:
         base: Any = self.base
+        scales = ("logits_scaling", "logit_scale")
+        scaled = [n for n in scales if getattr(base.config, n, 1.0) not in (1.0, None)]
+        if scaled:
+            raise UnknownArchitecture(
+                f"expected logits that are the head's output, got a model that scales "
+                f"them ({scaled[0]}); it has no rule here"
+            )
         layer = base.get_output_embeddings()
         if getattr(layer, "bias", None) is not None or hasattr(layer, "lora_A"):
             raise UnknownArchitecture(

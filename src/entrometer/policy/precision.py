@@ -33,6 +33,15 @@ class Precision(StrEnum):
         return dtype
 
 
+_BELOW = {
+    torch.float32,
+    torch.bfloat16,
+    torch.float16,
+    torch.complex64,
+    torch.complex32,
+}
+
+
 class PrecisionLost(EntrometerError, ArithmeticError):
     """A computation below the precision that was promised."""
 
@@ -57,11 +66,7 @@ class LowPrecisionSpy(TorchDispatchMode):
         result = func(*args, **(kwargs or {}))
         self.operations += 1
         for leaf in tree_leaves(result):
-            if (
-                isinstance(leaf, Tensor)
-                and leaf.is_floating_point()
-                and leaf.dtype is not torch.float64
-            ):
+            if isinstance(leaf, Tensor) and leaf.dtype in _BELOW:
                 self.found[f"{func} -> {leaf.dtype}"] += 1
         return result
 

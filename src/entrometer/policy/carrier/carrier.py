@@ -25,6 +25,7 @@ from transformers import AttentionInterface, AttentionMaskInterface
 from transformers.masking_utils import sdpa_mask
 
 from entrometer.calculus import Vector
+from entrometer.errors import ShapeMismatch
 from entrometer.policy.architectures import (
     GATED_MLP,
     NORMS,
@@ -32,7 +33,14 @@ from entrometer.policy.architectures import (
     kind,
     require_known,
 )
-from entrometer.policy.carrier.linear import AdapterTangent, LinearRule, is_adapted
+from entrometer.policy.attention import require_no_other_terms
+from entrometer.policy.carrier.linear import (
+    AdapterTangent,
+    LinearRule,
+    adapter,
+    adapter_parameters,
+    is_adapted,
+)
 from entrometer.policy.carrier.rules import attention_rule, gated_rule, norm_rule
 from entrometer.policy.policy import Policy
 
@@ -55,10 +63,14 @@ class Carrier:
             if module in inside:
                 continue
             if is_adapted(module):
+                adapter(module)  # refuses what is not plain before it is looked into
                 inside.update(module.modules())
-                prefix = names[module]
-                tangents = [_adapter_tangent(module, prefix, v) for v in directions]
-                covered.update(name for name, _ in _adapter_parameters(module, prefix))
+                halves = {
+                    f"{names[module]}.{name}": p
+                    for name, p in adapter_parameters(module).items()
+                }
+                tangents = [_adapter_tangent(halves, v) for v in directions]
+                covered.update(halves)
                 self.forwards[module] = self._linear(LinearRule(module, tangents))
             elif isinstance(module, nn.Linear):
                 self.forwards[module] = self._linear(LinearRule(module, []))
@@ -143,8 +155,9 @@ def _attention(
     scaling: float | None = None,
     dropout: float = 0.0,
     softcap: float | None = None,
-    **_: Any,
+    **other: Any,
 ) -> tuple[Tensor, None]:
+    require_no_other_terms(other)
     assert not dropout, "the model is in evaluation mode"
     blocks = module.__dict__["entrometer_blocks"]
     split = [x.unflatten(0, (blocks, -1)) for x in (query, key, value)]
@@ -157,17 +170,14 @@ AttentionInterface.register(NAME, _attention)
 AttentionMaskInterface.register(NAME, sdpa_mask)
 
 
-def _adapter_parameters(module: Any, prefix: str) -> list[tuple[str, Tensor]]:
-    (name,) = module.active_adapters
-    return [
-        (f"{prefix}.{half}.{name}.weight", getattr(module, half)[name].weight)
-        for half in ("lora_A", "lora_B")
-    ]
-
-
-def _adapter_tangent(module: Any, prefix: str, direction: Vector) -> AdapterTangent:
+def _adapter_tangent(halves: dict[str, Tensor], direction: Vector) -> AdapterTangent:
+    for name, p in halves.items():
+        if name in direction and direction[name].shape != p.shape:
+            raise ShapeMismatch(
+                f"parameter {name!r}: expected shape {tuple(p.shape)}, got "
+                f"{tuple(direction[name].shape)}; take the direction of this policy"
+            )
     A, B = (
-        direction.get(name, torch.zeros_like(p)).to(p)
-        for name, p in _adapter_parameters(module, prefix)
+        direction.get(name, torch.zeros_like(p)).to(p) for name, p in halves.items()
     )
     return A, B

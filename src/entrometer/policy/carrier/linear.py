@@ -26,15 +26,10 @@ class LinearRule:
     def __init__(self, module: nn.Module, tangents: Sequence[AdapterTangent]) -> None:
         """Merge the adapter of `module` and stack its tangents."""
         layer: Any = getattr(module, "base_layer", module)
-        if not isinstance(layer, nn.Linear):
-            raise UnknownArchitecture(
-                f"expected adapters on linear layers, got one on {kind(layer)}; "
-                "use forward-mode differentiation"
-            )
         self.W_OI = layer.weight.detach()
         self.bias = layer.bias
         self.down: Tensor | None = None
-        if layer is module:
+        if not is_adapted(module):
             return
         A_RI, B_OR, s = adapter(module)
         self.W_OI = torch.addmm(self.W_OI, B_OR, A_RI, alpha=s)
@@ -57,20 +52,46 @@ class LinearRule:
 
 
 def is_adapted(module: nn.Module) -> bool:
-    """Whether a module carries a low-rank adapter of PEFT."""
-    return hasattr(module, "lora_A") and hasattr(module, "base_layer")
+    """Whether a module carries a low-rank adapter of PEFT that is switched on."""
+    return (
+        hasattr(module, "base_layer")
+        and hasattr(module, "lora_A")
+        and not module.disable_adapters
+        and bool(_active(module))
+    )
+
+
+def adapter_parameters(module: Any) -> dict[str, Tensor]:
+    """A and B of the one active adapter of a linear layer, by name in the module."""
+    names = _active(module)
+    plain = isinstance(module.base_layer, nn.Linear) and len(names) == 1
+    if not plain or module.merged or module.lora_variant or module.lora_bias[names[0]]:
+        return {}
+    (name,) = names
+    return {
+        f"{half}.{name}.weight": getattr(module, half)[name].weight
+        for half in ("lora_A", "lora_B")
+    }
 
 
 def adapter(module: Any) -> tuple[Float[Tensor, "R I"], Float[Tensor, "O R"], float]:
     """The one active adapter of a module: A, B and its scale; refuses other kinds."""
-    names = list(module.active_adapters)
-    if len(names) != 1:
-        raise UnknownArchitecture(f"expected one active adapter, got {names}")
-    (name,) = names
-    if module.merged or module.lora_variant or module.lora_bias.get(name):
+    if not isinstance(module.base_layer, nn.Linear):
         raise UnknownArchitecture(
-            "expected a plain low-rank adapter, got one that is merged, has a bias or "
-            "is a variant (DoRA); use forward-mode differentiation"
+            "expected adapters on linear layers, got one on "
+            f"{kind(module.base_layer)}; use forward-mode differentiation"
         )
-    A, B = module.lora_A[name].weight, module.lora_B[name].weight
-    return A.detach(), B.detach(), float(module.scaling[name])
+    halves = list(adapter_parameters(module).values())
+    if not halves:
+        raise UnknownArchitecture(
+            "expected one plain low-rank adapter, got several, or one that is merged, "
+            "has a bias or is a variant (DoRA); use forward-mode differentiation"
+        )
+    (name,) = _active(module)
+    return halves[0].detach(), halves[1].detach(), float(module.scaling[name])
+
+
+def _active(module: Any) -> list[str]:
+    """Active adapters that this module has a part of, be it linear or embedding."""
+    own = {*module.lora_A, *module.lora_embedding_A}
+    return [name for name in module.active_adapters if name in own]

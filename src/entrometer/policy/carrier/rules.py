@@ -36,8 +36,8 @@ def norm_rule(norm: nn.Module, x: Float[Tensor, "M *N C"]) -> Float[Tensor, "M *
 
 
 def gated_rule(
-    activation: nn.Module, gate: Float[Tensor, "M N C"], up: Float[Tensor, "M N C"]
-) -> Float[Tensor, "M N C"]:
+    activation: nn.Module, gate: Float[Tensor, "M *N C"], up: Float[Tensor, "M *N C"]
+) -> Float[Tensor, "M *N C"]:
     r"""Gated MLP: $y = f(g)u$, $\dot y = f'(g)\dot g u + f(g)\dot u$, in place."""
     backward = _activation_backward(activation)
     f = activation(gate[0])

@@ -1,0 +1,35 @@
+"""The only things that touch the model: rollouts in, tables and vectors out."""
+
+from entrometer.passes.batches import TOKEN_BUDGET, Batch, batches, layout
+from entrometer.passes.forward import forward, forward_along
+from entrometer.passes.head import (
+    HeadCurvatures,
+    HeadGradient,
+    HeadTangents,
+    VocabularyHead,
+)
+from entrometer.passes.jvp import JvpPass, jvp
+from entrometer.passes.jvp2 import Jvp2Pass, jvp2
+from entrometer.passes.per_sequence import GradientRows, per_sequence
+from entrometer.passes.vjp import VjpPass, vjp
+
+__all__ = [
+    "TOKEN_BUDGET",
+    "Batch",
+    "GradientRows",
+    "HeadCurvatures",
+    "HeadGradient",
+    "HeadTangents",
+    "Jvp2Pass",
+    "JvpPass",
+    "VjpPass",
+    "VocabularyHead",
+    "batches",
+    "forward",
+    "forward_along",
+    "jvp",
+    "jvp2",
+    "layout",
+    "per_sequence",
+    "vjp",
+]

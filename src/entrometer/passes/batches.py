@@ -1,0 +1,121 @@
+"""Rollouts as padded batches of about the same number of tokens."""
+
+# Axes: B sequences, T tokens of the longest, N scored tokens of the batch.
+
+from collections.abc import Iterator
+from typing import Literal, NamedTuple
+
+import numpy as np
+import torch
+from jaxtyping import Bool, Int
+from torch import Tensor
+
+from entrometer.errors import InvalidValue
+from entrometer.estimators import Responses
+from entrometer.runs.rollouts import Rollouts
+
+Padding = Literal["right", "left"]
+TOKEN_BUDGET = 4096
+"""Padded tokens of a batch, unless one sequence alone is longer."""
+
+
+class Batch(NamedTuple):
+    """Sequences padded to one length, and where their scored tokens go."""
+
+    input_ids: Int[Tensor, "B T"]
+    attention_mask: Int[Tensor, "B T"]
+    position_ids: Int[Tensor, "B T"]
+
+    scored: Bool[Tensor, "B T"]
+    """Positions whose next token is a response's."""
+
+    targets: Int[Tensor, " N"]
+    """Those next tokens, row by row."""
+
+    rows: Int[np.ndarray, " B"]
+    """Number of each sequence in the rollouts."""
+
+    columns: Int[np.ndarray, " N"]
+    """Where each scored token lies in a column of the rollouts' layout."""
+
+    @property
+    def inputs(self) -> dict[str, Tensor]:
+        """What the model takes beside the token ids."""
+        return {
+            "attention_mask": self.attention_mask,
+            "position_ids": self.position_ids,
+        }
+
+
+def layout(rollouts: Rollouts) -> Responses:
+    """The layout of the columns that a pass over these rollouts writes."""
+    return Responses.from_lengths(rollouts.prompt, rollouts.length)
+
+
+def batches(
+    rollouts: Rollouts,
+    *,
+    device: torch.device,
+    budget: int = TOKEN_BUDGET,
+    padding: Padding = "right",
+) -> Iterator[Batch]:
+    """Batches of at most `budget` padded tokens, the longest sequences first.
+
+    Masks come from lengths, never from the padding token, which may well be EOS.
+    """
+    if budget < 1:
+        raise InvalidValue(f"expected a token budget of at least 1, got {budget}")
+    prompts = [len(tokens) for tokens in rollouts.prompt_tokens]
+    if min(prompts) < 1:
+        raise InvalidValue(
+            "expected at least one token in every prompt, got an empty one; a response "
+            "needs something to follow: begin with the model's BOS token"
+        )
+    total = np.array(prompts) + rollouts.length
+    order = np.argsort(-total, kind="stable")
+    start = layout(rollouts).start
+    first = 0
+    while first < order.size:
+        size = max(1, budget // int(total[order[first]]))
+        rows = order[first : first + size]
+        yield _batch(rollouts, rows, start, padding, device)
+        first += size
+
+
+def _batch(
+    rollouts: Rollouts,
+    rows: np.ndarray,
+    start: np.ndarray,
+    padding: Padding,
+    device: torch.device,
+) -> Batch:
+    ends = [
+        (len(rollouts.prompt_tokens[i]), len(rollouts.response_tokens[i])) for i in rows
+    ]
+    shape = (len(rows), max(p + r for p, r in ends))
+    ids, mask = np.zeros(shape, np.int64), np.zeros(shape, np.int64)
+    position, scored = np.zeros(shape, np.int64), np.zeros(shape, bool)
+    for row, (i, (p, r)) in enumerate(zip(rows, ends, strict=True)):
+        left = shape[1] - p - r if padding == "left" else 0
+        here = slice(left, left + p + r)
+        ids[row, here] = np.concatenate(
+            [rollouts.prompt_tokens[i], rollouts.response_tokens[i]]
+        )
+        mask[row, here] = 1
+        position[row, here] = np.arange(p + r)
+        scored[row, left + p - 1 : left + p + r - 1] = True
+    columns = np.concatenate([np.arange(start[i], start[i + 1]) for i in rows])
+    targets = np.concatenate([rollouts.response_tokens[i] for i in rows])
+
+    def tensor(array: np.ndarray) -> Tensor:
+        return torch.as_tensor(array, device=device)
+
+    return Batch(
+        input_ids=tensor(ids),
+        attention_mask=tensor(mask),
+        position_ids=tensor(position),
+        scored=tensor(scored),
+        targets=tensor(targets.astype(np.int64)),
+        rows=rows,
+        columns=columns,
+    )

@@ -1,0 +1,134 @@
+"""S and H are those of plain transformers, however the rollouts are batched."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from entrometer import passes
+from entrometer.errors import InvalidValue
+from entrometer.estimators import GradientWeights
+from entrometer.policy.moved import moved
+from entrometer.policy.sampling import sample
+from entrometer.policy.tiny import tiny_policy
+from tests.policy.small_models import (
+    ARCHITECTURES,
+    direction,
+    plain_tables,
+    random_rollouts,
+    relative,
+    small_policy,
+)
+
+ORDER = np.array([2, 0, 3, 1])
+
+
+def in_order(column, rollouts, order):
+    """A column of these rollouts as that of the same ones in another order."""
+    start = passes.layout(rollouts).start
+    return np.concatenate([column[start[i] : start[i + 1]] for i in order])
+
+
+@pytest.mark.parametrize("precision", ["float64", "float32"])
+@pytest.mark.parametrize("lora", [True, False])
+@pytest.mark.parametrize("name", ARCHITECTURES)
+def test_tables_are_a_log_softmax_of_the_models_logits(name, lora, precision):
+    policy, rollouts = (
+        small_policy(name, lora=lora, precision=precision),
+        random_rollouts(),
+    )
+    tables, expected = passes.forward(policy, rollouts), plain_tables(policy, rollouts)
+    limit = 1e-13 if precision == "float64" else 1e-6
+    assert relative(tables.S, expected.S) < limit
+    assert relative(tables.H, expected.H) < limit
+
+
+@pytest.mark.parametrize("name", ARCHITECTURES)
+def test_neither_padding_nor_budget_nor_order_changes_a_number(name):
+    policy, rollouts = small_policy(name), random_rollouts()
+    alone = passes.forward(policy, rollouts, budget=1)
+    for padding in ("right", "left"):
+        for budget in (20, 30, 10_000):
+            found = passes.forward(policy, rollouts, budget=budget, padding=padding)
+            assert relative(found.S, alone.S) < 1e-13
+            assert relative(found.H, alone.H) < 1e-13
+    turned = passes.forward(policy, rollouts.select(ORDER))
+    assert relative(turned.S, in_order(alone.S, rollouts, ORDER)) < 1e-13
+    assert relative(turned.H, in_order(alone.H, rollouts, ORDER)) < 1e-13
+
+
+@pytest.mark.parametrize("name", ["llama", "gemma2"])
+def test_the_temperature_is_part_of_the_policy(name):
+    policy = small_policy(name)
+    tables = {t: random_rollouts(temperature=t) for t in (0.5, 1.0, 2.0)}
+    H = {t: passes.forward(policy, r).H.mean() for t, r in tables.items()}
+    assert H[0.5] < H[1.0] < H[2.0]
+    for rollouts in tables.values():
+        expected = plain_tables(policy, rollouts)
+        assert relative(passes.forward(policy, rollouts).H, expected.H) < 1e-13
+
+
+def test_sampled_responses_have_the_log_probs_of_the_distribution_they_came_from():
+    """A response's surprise is its entropy in the mean: both are of one policy."""
+    policy = tiny_policy(lora_rank=2, lora_std=0.05)
+    rollouts = sample(
+        policy,
+        [[5, 6, 7], [8, 9]],
+        prompt_ids=[0, 1],
+        responses_per_prompt=64,
+        temperature=1.3,
+        max_tokens=8,
+        seed=0,
+    )
+    tables = passes.forward(policy, rollouts)
+    surplus = -tables.S - tables.H
+    assert abs(surplus.mean()) < 4 * surplus.std() / np.sqrt(surplus.size)
+    cooler = replace(rollouts.sampler, temperature=0.6)
+    tables = passes.forward(policy, replace(rollouts, sampler=cooler))
+    surplus = -tables.S - tables.H
+    assert abs(surplus.mean()) > 4 * surplus.std() / np.sqrt(surplus.size)
+
+
+def test_tables_along_a_direction_are_those_of_the_moved_policy():
+    policy, rollouts = small_policy("llama"), random_rollouts()
+    v, etas = direction(policy), [0.0, 0.5, -0.5]
+    before = passes.forward(policy, rollouts)
+    along = passes.forward_along(policy, rollouts, v, etas)
+    for eta, tables in zip(etas, along, strict=True):
+        with moved(policy, v, eta):
+            expected = plain_tables(policy, rollouts)
+        assert relative(tables.S, expected.S) < 1e-13
+    assert relative(along[1].S, before.S) > 1e-3
+    np.testing.assert_array_equal(passes.forward(policy, rollouts).S, before.S)
+
+
+def test_no_gradient_is_kept():
+    policy = small_policy("llama", lora=False)
+    passes.forward(policy, random_rollouts())
+    assert all(p.grad is None for p in policy.model.parameters())
+    assert torch.is_grad_enabled()
+
+
+@pytest.mark.parametrize("cut", [{"top_p": 0.9}, {"top_k": 5}], ids=str)
+@pytest.mark.parametrize("name", ["forward", "jvp", "jvp2", "vjp", "per_sequence"])
+def test_responses_of_a_cut_vocabulary_are_refused(name, cut):
+    policy, rollouts = small_policy("llama"), random_rollouts(**cut)
+    v, ones = direction(policy), np.ones(rollouts.tokens)
+    arguments = {
+        "forward": [],
+        "jvp": [[v]],
+        "jvp2": [v],
+        "vjp": [GradientWeights(S=ones, H=ones)],
+        "per_sequence": [GradientWeights(S=ones, H=ones)],
+    }[name]
+    with pytest.raises(InvalidValue, match=r"whole vocabulary.*sample with top_k=0"):
+        # A generator refuses when it is asked for its first rows.
+        list(getattr(passes, name)(policy, rollouts, *arguments))
+
+
+def test_bfloat16_has_tables_near_those_of_float32():
+    rollouts = random_rollouts()
+    rounded = passes.forward(tiny_policy(precision="bfloat16"), rollouts)
+    expected = passes.forward(tiny_policy(), rollouts)
+    assert relative(rounded.H, expected.H) < 0.02

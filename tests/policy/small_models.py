@@ -1,0 +1,184 @@
+"""Untrained models of every known architecture, two layers each, and their oracles.
+
+The oracles are plain: whole logits of one sequence at a time, and a softmax.
+"""
+
+# Axes: T tokens of a response, V vocabulary, K tokens of all responses.
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from peft import LoraConfig, get_peft_model
+from torch import Tensor, nn
+from transformers import AutoConfig, AutoModelForCausalLM
+
+from entrometer.calculus import functional
+from entrometer.estimators import Tables
+from entrometer.policy.policy import Policy
+from entrometer.policy.precision import Precision
+from entrometer.policy.readiness import ready
+from entrometer.runs import Rollouts, Sampler
+
+VOCABULARY = 101
+WINDOW = 6
+"""Shorter than the sequences, so that it hides something."""
+
+LENGTHS = [(4, 9), (2, 5), (5, 1), (1, 7)]
+"""Tokens of each prompt and of its response."""
+
+_MIXED = {
+    "sliding_window": WINDOW,
+    "layer_types": ["sliding_attention", "full_attention"],
+    "query_pre_attn_scalar": 12,
+}
+ARCHITECTURES: dict[str, dict[str, Any]] = {
+    "llama": {"attention_bias": True, "mlp_bias": True},
+    "qwen2": {"tie_word_embeddings": True},
+    "qwen3": {},
+    "mistral": {"sliding_window": WINDOW},
+    "gemma": {},
+    # Caps low enough to bend the logits of a small model.
+    "gemma2": _MIXED | {"attn_logit_softcapping": 1.5, "final_logit_softcapping": 2.0},
+    "gemma3_text": _MIXED,
+}
+
+
+def small_model(architecture: str, *, seed: int = 0, **settings: Any) -> nn.Module:
+    """In float32, with no gain, bias or weight at its usual value."""
+    sizes = {
+        "vocab_size": VOCABULARY,
+        "hidden_size": 64,
+        "intermediate_size": 96,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 4,
+        "num_key_value_heads": 2,
+        "head_dim": 16,
+        "max_position_embeddings": 128,
+        "pad_token_id": 0,
+        "bos_token_id": 1,
+        "eos_token_id": 2,
+    }
+    own = ARCHITECTURES.get(architecture, {})
+    config = AutoConfig.for_model(architecture, **(sizes | own | settings))
+    with torch.random.fork_rng(devices=[]), torch.no_grad():
+        torch.manual_seed(seed)
+        model: nn.Module = AutoModelForCausalLM.from_config(config).eval()
+        for p in model.parameters():
+            p.add_(0.1 * torch.randn_like(p))
+    return model
+
+
+def with_adapter(model: nn.Module, *, seed: int = 1, **settings: Any) -> nn.Module:
+    """With a low-rank adapter on every linear layer but the head, B not 0."""
+    usual = {"r": 3, "lora_alpha": 6, "target_modules": "all-linear"}
+    config = LoraConfig(task_type="CAUSAL_LM", **(usual | settings))
+    with torch.random.fork_rng(devices=[]), torch.no_grad():
+        torch.manual_seed(seed)
+        adapted: nn.Module = get_peft_model(model, config).eval()
+        for p in adapted.parameters():
+            if p.requires_grad:
+                p.add_(0.1 * torch.randn_like(p))
+    return adapted
+
+
+def as_policy(model: nn.Module, precision: str = "float64") -> Policy:
+    named = Precision(precision)
+    return Policy(ready(model, named), None, named, "small")
+
+
+def small_policy(
+    architecture: str,
+    *,
+    lora: bool = True,
+    precision: str = "float64",
+    **settings: Any,
+) -> Policy:
+    model = small_model(architecture, **settings)
+    return as_policy(with_adapter(model) if lora else model, precision)
+
+
+def random_rollouts(
+    *,
+    vocabulary: int = VOCABULARY,
+    lengths: Sequence[tuple[int, int]] = tuple(LENGTHS),
+    seed: int = 0,
+    temperature: float = 0.8,
+    top_p: float = 1.0,
+    top_k: int = 0,
+) -> Rollouts:
+    """Responses of random tokens: the passes ask only where they came from."""
+    rng = np.random.default_rng(seed)
+    drawn = [[rng.integers(3, vocabulary, n) for n in pair] for pair in lengths]
+    count = len(lengths)
+    return Rollouts(
+        prompt=np.arange(count) // 2,
+        prompt_tokens=tuple(prompt for prompt, _ in drawn),
+        response_tokens=tuple(response for _, response in drawn),
+        seed=np.arange(count),
+        text=("",) * count,
+        reward=np.zeros(count),
+        sampler=Sampler(
+            name="transformers",
+            temperature=temperature,
+            top_p=top_p,
+            top_k=top_k,
+            max_tokens=16,
+            model="small",
+            version="0",
+        ),
+    )
+
+
+def direction(policy: Policy, seed: int = 0, scale: float = 0.1) -> dict[str, Tensor]:
+    """A random direction in all trained parameters, of the size of the weights."""
+    generator = torch.Generator().manual_seed(seed)
+    return {
+        name: scale
+        * torch.randn(p.shape, generator=generator, dtype=torch.float64).to(p)
+        for name, p in policy.trained().items()
+    }
+
+
+PlainFunction = Callable[[dict[str, Tensor]], tuple[Tensor, Tensor]]
+
+
+def plain_function(policy: Policy, rollouts: Rollouts) -> PlainFunction:
+    """S and H as a function of trained parameters: whole logits, nothing padded."""
+    call = functional(policy.model)
+
+    def tables(params: dict[str, Tensor]) -> tuple[Tensor, Tensor]:
+        columns = []
+        pairs = zip(rollouts.prompt_tokens, rollouts.response_tokens, strict=True)
+        for prompt, response in pairs:
+            ids = torch.tensor(np.concatenate([prompt, response]))[None]
+            logits_TV = call(params, input_ids=ids).logits[0, len(prompt) - 1 : -1]
+            logp_TV = (logits_TV / rollouts.sampler.temperature).log_softmax(-1)
+            S_T = logp_TV.gather(-1, torch.tensor(response)[:, None])[:, 0]
+            columns.append((S_T, -(logp_TV.exp() * logp_TV).sum(-1)))
+        S_K, H_K = (torch.cat(column) for column in zip(*columns, strict=True))
+        return S_K, H_K
+
+    return tables
+
+
+def plain_tables(policy: Policy, rollouts: Rollouts) -> Tables:
+    with torch.no_grad():
+        S, H = plain_function(policy, rollouts)(policy.trained())
+    return Tables(S=S.double().numpy(), H=H.double().numpy())
+
+
+def relative(got: Any, expected: Any) -> float:
+    """Error of an array over the size of what is expected, which is not 0."""
+    got, expected = (np.asarray(x, np.float64) for x in (got, expected))
+    size = np.linalg.norm(expected)
+    assert size > 0
+    assert got.shape == expected.shape
+    return float(np.linalg.norm(got - expected) / size)
+
+
+def vector_error(got: dict[str, Tensor], expected: dict[str, Tensor]) -> float:
+    """Largest relative error of a tensor among those of a parameter vector."""
+    assert got.keys() == expected.keys()
+    return max(relative(got[name], expected[name]) for name in expected)

@@ -1,0 +1,60 @@
+"""What is known of an architecture is what its modules are and do."""
+
+import pytest
+import torch
+from torch import nn
+
+from entrometer.policy.architectures import (
+    GATED_MLP,
+    KNOWN,
+    NORMS,
+    ROTARY,
+    SCALED_EMBEDDING,
+    UnknownArchitecture,
+    kind,
+    norm_epsilon,
+    norm_gain,
+    require_known,
+)
+from tests.policy.small_models import ARCHITECTURES, small_model
+
+# What holds other modules and adds nothing that is not linear in the hidden states.
+_FRAMES = ("ForCausalLM", "Model", "DecoderLayer", "Attention")
+
+
+def test_each_known_architecture_is_tested_here_and_none_other():
+    assert {kind(small_model(name)) for name in ARCHITECTURES} == KNOWN
+
+
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+def test_every_module_is_of_a_known_kind(architecture):
+    """A module of any other kind would be a computation that no rule knows."""
+    known = NORMS | ROTARY | GATED_MLP | SCALED_EMBEDDING
+    plain = {"Linear", "Embedding", "ModuleList", "SiLUActivation", "GELUTanh"}
+    for name, module in small_model(architecture).named_modules():
+        frame = kind(module).endswith(_FRAMES)
+        assert frame or kind(module) in known | plain, name
+
+
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+def test_gain_and_epsilon_are_those_that_the_norms_compute_with(architecture):
+    x = torch.randn(3, 64, generator=torch.Generator().manual_seed(0)) * 1e-3
+    model = small_model(architecture, rms_norm_eps=1e-5)
+    norms = [m for m in model.modules() if kind(m) in NORMS]
+    assert len(norms) >= 5
+    for norm in norms:
+        gain = norm_gain(norm)
+        x_C = x[:, : len(gain)]
+        mean = x_C.square().mean(-1, keepdim=True)
+        expected = x_C * torch.rsqrt(mean + norm_epsilon(norm)) * gain
+        torch.testing.assert_close(norm(x_C), expected, rtol=1e-5, atol=1e-7)
+
+
+def test_another_model_is_refused_with_its_name_and_what_to_do():
+    with pytest.raises(UnknownArchitecture, match=r"Qwen3.* got Sequential; use prec"):
+        require_known(nn.Sequential(), "a promise")
+
+
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+def test_a_known_model_is_let_through(architecture):
+    require_known(small_model(architecture), "a promise")
