@@ -14,11 +14,14 @@ from entrometer.policy.sampling import sample
 from entrometer.policy.tiny import tiny_policy
 from tests.policy.small_models import (
     ARCHITECTURES,
+    as_policy,
     direction,
     plain_tables,
     random_rollouts,
     relative,
+    small_model,
     small_policy,
+    with_adapter,
 )
 
 ORDER = np.array([2, 0, 3, 1])
@@ -132,3 +135,11 @@ def test_bfloat16_has_tables_near_those_of_float32():
     rounded = passes.forward(tiny_policy(precision="bfloat16"), rollouts)
     expected = passes.forward(tiny_policy(), rollouts)
     assert relative(rounded.H, expected.H) < 0.02
+
+
+def test_a_policy_in_training_mode_is_refused():
+    """Dropout makes it another policy at every call."""
+    policy = as_policy(with_adapter(small_model("llama"), lora_dropout=0.3))
+    policy.model.train()
+    with pytest.raises(InvalidValue, match="evaluation mode"):
+        passes.forward(policy, random_rollouts())

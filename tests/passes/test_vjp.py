@@ -153,3 +153,12 @@ def test_a_policy_without_trained_parameters_is_refused():
     policy.model.requires_grad_(False)
     with pytest.raises(EntrometerError, match="trained parameters"):
         passes.vjp(policy, rollouts, random_weights(rollouts))
+
+
+@pytest.mark.parametrize("name", ["vjp", "per_sequence"])
+def test_a_merged_adapter_is_refused(name):
+    """Nothing depends on it any more: its gradient would be 0 without a word."""
+    policy, rollouts = policy_of("llama"), random_rollouts()
+    policy.model.merge_adapter()
+    with pytest.raises(EntrometerError, match="merged"):
+        list(getattr(passes, name)(policy, rollouts, random_weights(rollouts)))

@@ -51,6 +51,11 @@ def require_differentiable(policy: Policy) -> None:
             "gradient; load it with its adapter, or call requires_grad_()"
         )
     for name, module in policy.model.named_modules():
+        if hasattr(module, "base_layer") and getattr(module, "merged", False):
+            raise InvalidValue(
+                f"expected adapters beside their layers, got one merged at {name}, "
+                "where it has no derivative; call model.unmerge_adapter()"
+            )
         if getattr(module, "lora_variant", None):
             raise UnknownArchitecture(
                 f"expected plain low-rank adapters, got a variant (DoRA) at {name}; it "

@@ -60,8 +60,14 @@ def forward_along(
 def head_of(policy: Policy, rollouts: Rollouts) -> VocabularyHead:
     """The policy's head at the temperature of the rollouts.
 
-    In float32 at least: a log-prob in bfloat16 has two digits.
+    In float32 at least: a log-prob in bfloat16 has two digits. Every pass asks for it,
+    so here a model that draws its dropout is refused.
     """
+    if policy.model.training:
+        raise InvalidValue(
+            "expected a policy in evaluation mode, got one in training mode, where "
+            "dropout makes every pass another; call policy.model.eval()"
+        )
     weight = policy.head_weight
     return VocabularyHead(
         weight=weight.to(torch.promote_types(weight.dtype, torch.float32)),

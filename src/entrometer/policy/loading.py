@@ -11,7 +11,7 @@ from torch import nn
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from entrometer.errors import nearest_name
-from entrometer.policy import tiny
+from entrometer.policy import attention, tiny
 from entrometer.policy.adapter import CONFIG as ADAPTER_CONFIG
 from entrometer.policy.adapter import base_of, put_adapter
 from entrometer.policy.policy import Policy
@@ -122,7 +122,7 @@ def _load_weights(directory: Path, precision: Precision) -> nn.Module:
                 directory,
                 dtype=precision.dtype,
                 # Named, so that nothing in the config can choose another.
-                attn_implementation="sdpa",
+                attn_implementation=_attention(directory),
                 output_loading_info=True,
                 # Only so that they are listed: they are refused below.
                 ignore_mismatched_sizes=True,
@@ -170,6 +170,14 @@ def _without_load_report() -> Iterator[None]:
         yield
     finally:
         logger.removeFilter(other)
+
+
+def _attention(directory: Path) -> str:
+    """The fused attention, or our own where scores are capped, which it cannot do."""
+    config = read_json(directory / "config.json")
+    capped = config.get("attn_logit_softcapping") is not None
+    # A saved config leaves out what is the default, and Gemma2 caps by default.
+    return attention.NAME if capped or config.get("model_type") == "gemma2" else "sdpa"
 
 
 def _load_tokenizer(source: str | Path, base: str | Path | None) -> Any:

@@ -68,10 +68,10 @@ def adapter_parameters(module: Any) -> dict[str, Tensor]:
     if not plain or module.merged or module.lora_variant or module.lora_bias[names[0]]:
         return {}
     (name,) = names
-    return {
-        f"{half}.{name}.weight": getattr(module, half)[name].weight
-        for half in ("lora_A", "lora_B")
-    }
+    halves = {half: getattr(module, half)[name] for half in ("lora_A", "lora_B")}
+    if not all(isinstance(half, nn.Linear) for half in halves.values()):
+        return {}
+    return {f"{half}.{name}.weight": x.weight for half, x in halves.items()}
 
 
 def adapter(module: Any) -> tuple[Float[Tensor, "R I"], Float[Tensor, "O R"], float]:
