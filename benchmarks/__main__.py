@@ -2,6 +2,7 @@
 
 import argparse
 import importlib
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -26,26 +27,35 @@ def main() -> int:
         "--json", action="store_true", help="print one JSON object as the last line"
     )
     arguments = parser.parse_args()
-    chosen = names() if arguments.name == "all" else [arguments.name]
-    if not set(chosen) <= set(names()):
+    if arguments.name == "all":
+        flags = ["--json"] if arguments.json else []
+        return max(_in_own_process(name, flags) for name in names())
+    if arguments.name not in names():
         near = nearest_name(arguments.name, names())
         parser.error(f"no benchmark {arguments.name!r}.{near} There are: {names()}")
-    held = True
-    for name in chosen:
-        module = importlib.import_module(f"benchmarks.{name}")
-        start = time.perf_counter()
-        report: Report = module.run()
-        seconds = time.perf_counter() - start
-        held &= report.holds
-        print(f"{name}: {(module.__doc__ or '').splitlines()[0]}")
-        for check in report.checks:
-            print(f"  {check}")
-        if arguments.json:
-            print(report.as_json(name, seconds), flush=True)
-        else:
-            verdict = "holds" if report.holds else "DOES NOT HOLD"
-            print(f"{name} {verdict} ({seconds:.1f} s)", flush=True)
-    return 0 if held else 1
+    return run_one(arguments.name, as_json=arguments.json)
+
+
+def run_one(name: str, *, as_json: bool) -> int:
+    module = importlib.import_module(f"benchmarks.{name}")
+    start = time.perf_counter()
+    report: Report = module.run()
+    seconds = time.perf_counter() - start
+    print(f"{name}: {(module.__doc__ or '').splitlines()[0]}")
+    for check in report.checks:
+        print(f"  {check}")
+    if as_json:
+        print(report.as_json(name, seconds), flush=True)
+    else:
+        verdict = "holds" if report.holds else "DOES NOT HOLD"
+        print(f"{name} {verdict} ({seconds:.1f} s)", flush=True)
+    return 0 if report.holds else 1
+
+
+def _in_own_process(name: str, flags: list[str]) -> int:
+    # Memory and threads of one benchmark must not show in the figures of the next.
+    command = [sys.executable, "-m", "benchmarks", name, *flags]
+    return subprocess.run(command, check=False).returncode
 
 
 if __name__ == "__main__":

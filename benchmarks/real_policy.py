@@ -3,7 +3,7 @@
 import numpy as np
 import torch
 
-from entrometer.policy.fresh_adapter import put_fresh_adapter
+from entrometer.policy.fresh_adapter import add_adapter
 from entrometer.policy.loading import load_policy
 from entrometer.policy.policy import Policy
 from entrometer.policy.sampling import sample
@@ -16,10 +16,7 @@ RANK = 8
 def smollm2(precision: str = "float32", *, std: float = 0.0) -> Policy:
     """The policy with LoRA of rank 8 on all linear layers, as a trainer begins."""
     prepare_smollm2()
-    policy = load_policy("smollm2", precision=precision)
-    generator = torch.Generator().manual_seed(0)
-    model = put_fresh_adapter(policy.model, rank=RANK, std=std, generator=generator)
-    return Policy(model, policy.tokenizer, policy.precision, policy.source)
+    return add_adapter(load_policy("smollm2", precision=precision), rank=RANK, std=std)
 
 
 def arithmetic_rollouts(

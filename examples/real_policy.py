@@ -10,12 +10,12 @@ import torch
 
 from entrometer import calculus, passes
 from entrometer import estimators as em
-from entrometer.policy import load_policy, sample
+from entrometer.policy import add_adapter, load_policy, sample
 from entrometer.tokens import centred_advantages
 
 source = sys.argv[1] if len(sys.argv) > 1 else "tiny"
-policy = load_policy(source)
-PROMPTS, GROUP, LIMIT, ETA = 12, 4, 24, 1e-6
+policy = add_adapter(load_policy(source), rank=8)
+PROMPTS, GROUP, LIMIT, ETA = 12, 4, 24, 1e-5
 
 # Rollouts: one batch to update on, another to measure on.
 rng = np.random.default_rng(0)

@@ -75,9 +75,19 @@ def test_exit_code_says_whether_the_limits_hold(fake, value, code):
     assert fake(Check("x", 0.0), Check("y", value, at_most=1.0)) == code
 
 
-def test_all_runs_every_benchmark(fake, capsys):
-    assert fake(Check("x", 0.0), arguments=("all",)) == 0
-    assert "fake holds" in capsys.readouterr().out
+@pytest.mark.parametrize("fails", [None, "oracle"])
+def test_all_runs_every_benchmark_in_its_own_process(monkeypatch, fails):
+    called = []
+
+    def run_command(arguments, *, check):
+        called.append(arguments[3])
+        return subprocess.CompletedProcess(arguments, int(arguments[3] == fails))
+
+    monkeypatch.setattr(subprocess, "run", run_command)
+    monkeypatch.setattr(sys, "argv", ["benchmarks", "all"])
+    assert command.main() == (fails is not None)
+    assert called == command.names()
+    assert {"oracle", "precision"} <= set(called)
 
 
 @pytest.mark.parametrize("value", [0.5, 1.5])

@@ -16,6 +16,8 @@ from entrometer.policy.architectures import (
     norm_gain,
     require_known,
 )
+from entrometer.policy.loading import load_policy
+from entrometer.policy.tiny_tokenizer import tiny_tokenizer
 from tests.policy.small_models import ARCHITECTURES, small_model
 
 # What holds other modules and adds nothing that is not linear in the hidden states.
@@ -58,3 +60,19 @@ def test_another_model_is_refused_with_its_name_and_what_to_do():
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
 def test_a_known_model_is_let_through(architecture):
     require_known(small_model(architecture), "a promise")
+
+
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+@pytest.mark.parametrize("precision", ["float32", "float64"])
+def test_every_known_architecture_loads_from_a_directory(
+    tmp_path, architecture, precision
+):
+    model = small_model(architecture)
+    model.save_pretrained(tmp_path)
+    tiny_tokenizer(length=64).save_pretrained(tmp_path)
+    policy = load_policy(tmp_path, precision=precision)
+    ids = torch.arange(3, 15)[None]
+    with torch.no_grad():
+        loaded = policy.model(input_ids=ids).logits
+        saved = model(input_ids=ids).logits
+    assert torch.allclose(loaded.float(), saved, atol=2e-5)

@@ -16,8 +16,6 @@ from entrometer.policy.loading import load_policy
 from entrometer.policy.precision import float64_only
 from entrometer.policy.sources import SourceNotFound, UnreadableSource
 from entrometer.policy.tiny import tiny_policy
-from entrometer.policy.tiny_tokenizer import tiny_tokenizer
-from tests.policy.small_models import ARCHITECTURES, small_model
 
 
 @pytest.fixture(autouse=True)
@@ -395,19 +393,3 @@ def test_a_pickled_adapter_is_refused(adapter):
     (adapter / "adapter_model.safetensors").rename(adapter / "adapter_model.bin")
     with pytest.raises(UnreadableSource, match=r"adapter_model\.bin, a pickle"):
         load_policy(adapter)
-
-
-@pytest.mark.parametrize("architecture", ARCHITECTURES)
-@pytest.mark.parametrize("precision", ["float32", "float64"])
-def test_every_known_architecture_loads_from_a_directory(
-    tmp_path, architecture, precision
-):
-    model = small_model(architecture)
-    model.save_pretrained(tmp_path)
-    tiny_tokenizer(length=64).save_pretrained(tmp_path)
-    policy = load_policy(tmp_path, precision=precision)
-    ids = torch.arange(3, 15)[None]
-    with torch.no_grad():
-        loaded = policy.model(input_ids=ids).logits
-        saved = model(input_ids=ids).logits
-    assert torch.allclose(loaded.float(), saved, atol=2e-5)

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from entrometer.errors import MissingKey, ShapeMismatch
+from entrometer.errors import InvalidValue, MissingKey, ShapeMismatch
 from entrometer.policy.moved import moved
 from entrometer.policy.tiny import tiny_policy
 from tests.policy.small_models import direction, small_policy
@@ -111,3 +111,11 @@ def test_another_shape_is_refused_and_nothing_moves():
         with moved(policy, v, 1.0):
             pass
     assert_same(policy, before)
+
+
+def test_a_merged_adapter_is_refused():
+    policy = tiny_policy(lora_rank=2, lora_std=0.1)
+    policy.model.merge_adapter()
+    v = {name: torch.ones_like(p) for name, p in policy.trained().items()}
+    with pytest.raises(InvalidValue, match="unmerge_adapter"), moved(policy, v, 0.1):
+        pass

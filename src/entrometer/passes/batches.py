@@ -65,13 +65,7 @@ def batches(
     """
     if budget < 1:
         raise InvalidValue(f"expected a token budget of at least 1, got {budget}")
-    prompts = [len(tokens) for tokens in rollouts.prompt_tokens]
-    if min(prompts) < 1:
-        raise InvalidValue(
-            "expected at least one token in every prompt, got an empty one; a response "
-            "needs something to follow: begin with the model's BOS token"
-        )
-    total = np.array(prompts) + rollouts.length
+    total = np.array([len(p) for p in rollouts.prompt_tokens]) + rollouts.length
     order = np.argsort(-total, kind="stable")
     start = layout(rollouts).start
     first = 0

@@ -8,6 +8,7 @@ from torch import Tensor
 from entrometer.calculus import Vector
 from entrometer.errors import InvalidValue, MissingKey, ShapeMismatch, nearest_name
 from entrometer.policy.architectures import UnknownArchitecture
+from entrometer.policy.moved import require_unmerged
 from entrometer.policy.policy import Policy
 
 
@@ -17,7 +18,9 @@ def aligned(policy: Policy, directions: Sequence[Vector]) -> list[dict[str, Tens
     A parameter that one direction does not name stays where it is along it.
     """
     if not directions:
-        raise InvalidValue("expected at least one direction, got none")
+        raise InvalidValue(
+            "expected at least one direction, got none; pass an update vector"
+        )
     require_differentiable(policy)
     trained = policy.trained()
     named = {name for v in directions for name in v}
@@ -50,15 +53,11 @@ def require_differentiable(policy: Policy) -> None:
             "expected a policy with trained parameters, got none that require a "
             "gradient; load it with its adapter, or call requires_grad_()"
         )
+    require_unmerged(policy)
     for name, module in policy.model.named_modules():
-        if hasattr(module, "base_layer") and getattr(module, "merged", False):
-            raise InvalidValue(
-                f"expected adapters beside their layers, got one merged at {name}, "
-                "where it has no derivative; call model.unmerge_adapter()"
-            )
         if getattr(module, "lora_variant", None):
             raise UnknownArchitecture(
                 f"expected plain low-rank adapters, got a variant (DoRA) at {name}; it "
                 "holds its norm constant in derivatives, which are then not those of "
-                "the policy: merge it, or train a plain adapter"
+                "the policy: merge_and_unload() it, or train a plain one"
             )

@@ -35,6 +35,12 @@ def put_adapter(model: nn.Module, directory: Path) -> nn.Module:
             f"{directory / CONFIG}: expected a LoRA adapter, got {kind}. Merge it "
             "into its base (`merge_and_unload`) and give the merged model."
         )
+    if read_json(directory / CONFIG).get("megatron_config"):
+        raise UnreadableSource(
+            f"{directory / CONFIG}: expected a plain adapter, got `megatron_config`, "
+            "which has peft import a module that the file names. Remove the entry if "
+            "you trust the file and the layers are not Megatron's."
+        )
     check_weights(directory, "adapter_model")
     weights = load_file(directory / "adapter_model.safetensors")
     try:

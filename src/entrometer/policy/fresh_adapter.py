@@ -7,6 +7,19 @@ from peft import LoraConfig, get_peft_model
 from torch import Generator, nn
 
 from entrometer.errors import InvalidValue
+from entrometer.policy.policy import Policy
+
+
+def add_adapter(
+    policy: Policy, *, rank: int, std: float = 0.0, seed: int = 0
+) -> Policy:
+    """The policy with a fresh adapter, which alone is then trained.
+
+    The model inside is changed in place; see `put_fresh_adapter`.
+    """
+    generator = Generator().manual_seed(seed)
+    model = put_fresh_adapter(policy.model, rank=rank, std=std, generator=generator)
+    return Policy(model, policy.tokenizer, policy.precision, policy.source)
 
 
 def put_fresh_adapter(

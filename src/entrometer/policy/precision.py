@@ -15,7 +15,7 @@ from entrometer.errors import EntrometerError
 
 
 class Precision(StrEnum):
-    """Named in every result."""
+    """What every policy says of itself."""
 
     FLOAT32 = "float32"
     """The default."""
