@@ -24,7 +24,7 @@ from entrometer.passes.head import VocabularyHead
 from entrometer.policy.policy import Policy
 from entrometer.runs.rollouts import Rollouts
 
-ROUNDS = 7
+ROUNDS = 5
 Job = Callable[[], object]
 
 

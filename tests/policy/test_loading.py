@@ -344,6 +344,12 @@ def test_an_adapter_on_an_adapter_is_refused(adapter):
         load_policy(adapter)
 
 
+def test_an_adapter_that_names_a_module_to_import_is_refused(adapter):
+    edit(adapter / "adapter_config.json", megatron_config={"hidden_size": 1})
+    with pytest.raises(UnreadableSource, match="megatron_config"):
+        load_policy(adapter)
+
+
 def test_an_adapter_of_another_kind_is_refused(tiny_directory, tmp_path):
     config = IA3Config(
         target_modules=["k_proj"], feedforward_modules=[], task_type="CAUSAL_LM"
