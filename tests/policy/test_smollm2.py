@@ -10,10 +10,10 @@ import pytest
 import torch
 
 from entrometer.policy import smollm2
+from entrometer.policy.fetch_smollm2 import main
 from entrometer.policy.loading import load_policy
 from entrometer.policy.smollm2 import (
     PreparationFailed,
-    main,
     prepare_smollm2,
     prepared_smollm2,
     smollm2_path,

