@@ -238,7 +238,9 @@ def test_the_nearest_name_is_named(tmp_path, monkeypatch):
 
 def test_smollm2_before_its_preparation_tells_the_command(tmp_path, monkeypatch):
     monkeypatch.setenv("ENTROMETER_CACHE", str(tmp_path))
-    with pytest.raises(SourceNotFound, match=r"python -m entrometer\.policy\.smollm2"):
+    with pytest.raises(
+        SourceNotFound, match=r"python -m entrometer.policy.fetch_smollm2"
+    ):
         load_policy("smollm2")
 
 

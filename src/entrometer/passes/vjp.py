@@ -14,6 +14,7 @@ from entrometer.estimators import GradientWeights, Tables
 from entrometer.passes.batches import TOKEN_BUDGET, Padding, batches
 from entrometer.passes.directions import require_differentiable
 from entrometer.passes.forward import head_of, require_whole_vocabulary
+from entrometer.policy.carrier import merged_adapters
 from entrometer.policy.policy import Policy
 from entrometer.runs.rollouts import Rollouts
 
@@ -46,35 +47,36 @@ def vjp(
     gradient = zeros_like(policy.trained())
     head_name = policy.head_name
     S, H = np.empty((2, rollouts.tokens))
-    for batch in batches(
-        rollouts, device=policy.device, budget=budget, padding=padding
-    ):
-        with torch.enable_grad():
-            h = policy.hidden(batch.input_ids, **batch.inputs)
-        at = batch.columns
-        found = head.vjp(
-            h.detach()[batch.scored].to(head.weight),
-            batch.targets,
-            torch.as_tensor(weights.S[at]).to(head.weight),
-            torch.as_tensor(weights.H[at]).to(head.weight),
-            weight_gradient=head_name is not None,
-        )
-        # Where the head alone is trained, nothing below it has a gradient.
-        if h.requires_grad:
-            pulled = torch.zeros_like(h)
-            pulled[batch.scored] = found.hidden.to(h)
-            parts = torch.autograd.grad(
-                h,
-                list(named.values()),
-                pulled,
-                allow_unused=True,
-                materialize_grads=True,
+    with merged_adapters(policy):
+        for batch in batches(
+            rollouts, device=policy.device, budget=budget, padding=padding
+        ):
+            with torch.enable_grad():
+                h = policy.hidden(batch.input_ids, **batch.inputs)
+            at = batch.columns
+            found = head.vjp(
+                h.detach()[batch.scored].to(head.weight),
+                batch.targets,
+                torch.as_tensor(weights.S[at]).to(head.weight),
+                torch.as_tensor(weights.H[at]).to(head.weight),
+                weight_gradient=head_name is not None,
             )
-            for name, part in zip(named, parts, strict=True):
-                gradient[name] += part
-        if head_name is not None and found.weight is not None:
-            gradient[head_name] += found.weight
-        S[at], H[at] = found.S.cpu(), found.H.cpu()
+            # Where the head alone is trained, nothing below it has a gradient.
+            if h.requires_grad:
+                pulled = torch.zeros_like(h)
+                pulled[batch.scored] = found.hidden.to(h)
+                parts = torch.autograd.grad(
+                    h,
+                    list(named.values()),
+                    pulled,
+                    allow_unused=True,
+                    materialize_grads=True,
+                )
+                for name, part in zip(named, parts, strict=True):
+                    gradient[name] += part
+            if head_name is not None and found.weight is not None:
+                gradient[head_name] += found.weight
+            S[at], H[at] = found.S.cpu(), found.H.cpu()
     return VjpPass(Tables(S=S, H=H), gradient)
 
 
