@@ -1,6 +1,20 @@
 """The run directory: tables with a checked schema, written whole or not at all."""
 
 from entrometer.runs.atomic import DamagedFile, atomic_write
+from entrometer.runs.complete import (
+    IncompleteDirectory,
+    checkpoints,
+    newest_complete,
+    publish,
+    seal,
+    verify,
+)
+from entrometer.runs.metrics import (
+    Metrics,
+    logged_metrics,
+    read_metrics,
+    write_metrics,
+)
 from entrometer.runs.rollouts import (
     Rollouts,
     Sampler,
@@ -8,13 +22,35 @@ from entrometer.runs.rollouts import (
     write_rollouts,
 )
 from entrometer.runs.seeds import response_seeds
+from entrometer.runs.updates import (
+    UpdateBatch,
+    UpdateSettings,
+    read_update,
+    update_path,
+    write_update,
+)
 
 __all__ = [
     "DamagedFile",
+    "IncompleteDirectory",
+    "Metrics",
     "Rollouts",
     "Sampler",
+    "UpdateBatch",
+    "UpdateSettings",
     "atomic_write",
+    "checkpoints",
+    "logged_metrics",
+    "newest_complete",
+    "publish",
+    "read_metrics",
     "read_rollouts",
+    "read_update",
     "response_seeds",
+    "seal",
+    "update_path",
+    "verify",
+    "write_metrics",
     "write_rollouts",
+    "write_update",
 ]

@@ -37,11 +37,12 @@ def atomic_write(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
-    _sync_directory(path.parent)
+    sync_directory(path.parent)
 
 
-def _sync_directory(directory: Path) -> None:
-    # The rename is an entry of the directory. Windows keeps no handle to flush.
+def sync_directory(directory: Path) -> None:
+    """Put the entries of a directory on disk: a rename is one of them."""
+    # Windows keeps no handle to flush.
     if os.name != "posix":
         return
     descriptor = os.open(directory, os.O_RDONLY)

@@ -17,12 +17,13 @@ from jaxtyping import Bool, Float, Int
 
 from entrometer.errors import InvalidValue, ShapeMismatch
 from entrometer.runs.atomic import DamagedFile, atomic_write
+from entrometer.runs.ragged import from_lists, lists_of, to_lists
 
 FORMAT = 1
 """Version of the file's layout; a reader refuses any other."""
 
 _KEY = b"entrometer.rollouts"
-_TOKENS = pa.list_(pa.field("element", pa.int32(), nullable=False))
+_TOKENS = lists_of(pa.int32())
 _SCHEMA = pa.schema(
     [
         pa.field("prompt", pa.int64(), nullable=False),
@@ -173,8 +174,8 @@ def write_rollouts(path: str | os.PathLike[str], rollouts: Rollouts) -> None:
     table = pa.Table.from_arrays(
         [
             pa.array(rollouts.prompt, pa.int64()),
-            _to_lists(rollouts.prompt_tokens),
-            _to_lists(rollouts.response_tokens),
+            to_lists(rollouts.prompt_tokens, _TOKENS),
+            to_lists(rollouts.response_tokens, _TOKENS),
             pa.array(rollouts.seed, pa.int64()),
             pa.array([_valid_unicode(text) for text in rollouts.text], pa.string()),
             pa.array(rollouts.reward, pa.float64(), from_pandas=False),
@@ -215,8 +216,8 @@ def _from_table(table: pa.Table) -> Rollouts:
         raise ValueError(f"its columns are {table.schema.remove_metadata()}")
     return Rollouts(
         prompt=table["prompt"].to_numpy(),
-        prompt_tokens=_from_lists(table["prompt_tokens"]),
-        response_tokens=_from_lists(table["response_tokens"]),
+        prompt_tokens=from_lists(table["prompt_tokens"]),
+        response_tokens=from_lists(table["response_tokens"]),
         seed=table["seed"].to_numpy(),
         text=tuple(table["text"].to_pylist()),
         reward=table["reward"].to_numpy(),
@@ -235,24 +236,6 @@ def _to_sampler(values: object) -> Sampler:
     ):
         raise ValueError(f"its sampler is {values!r}")
     return Sampler(**values)
-
-
-def _to_lists(rows: Sequence[np.ndarray]) -> pa.ListArray:
-    offsets = np.cumsum([0, *(row.size for row in rows)], dtype=np.int64)
-    return pa.ListArray.from_arrays(
-        pa.array(offsets).cast(pa.int32()),
-        pa.array(np.concatenate(rows)).cast(pa.int32()),
-        type=_TOKENS,
-    )
-
-
-def _from_lists(column: pa.ChunkedArray) -> tuple[np.ndarray, ...]:
-    rows: list[np.ndarray] = []
-    for chunk in column.chunks:
-        tokens = chunk.flatten().to_numpy().astype(np.int64)
-        ends = np.cumsum(chunk.value_lengths().to_numpy())
-        rows += np.split(tokens, ends[:-1])
-    return tuple(rows)
 
 
 def _check_tokens(name: str, tokens: np.ndarray) -> None:

@@ -1,0 +1,33 @@
+"""Rows of unlike length, as the list columns of a Parquet file."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+
+
+def lists_of(element: pa.DataType) -> pa.ListType:
+    """The type of a column of rows without nulls."""
+    return pa.list_(pa.field("element", element, nullable=False))
+
+
+def to_lists(rows: Sequence[np.ndarray], kind: pa.ListType) -> pa.ListArray:
+    """A column of these rows."""
+    offsets = np.cumsum([0, *(row.size for row in rows)], dtype=np.int64)
+    return pa.ListArray.from_arrays(
+        pa.array(offsets).cast(pa.int32()),
+        pa.array(np.concatenate(rows), from_pandas=False).cast(kind.value_type),
+        type=kind,
+    )
+
+
+def from_lists(column: pa.ChunkedArray) -> tuple[np.ndarray, ...]:
+    """The rows of a column; whole numbers as int64."""
+    rows: list[np.ndarray] = []
+    for chunk in column.chunks:
+        values = chunk.flatten().to_numpy(zero_copy_only=False)
+        if values.dtype.kind == "i":
+            values = values.astype(np.int64)
+        ends = np.cumsum(chunk.value_lengths().to_numpy())
+        rows += np.split(values, ends[:-1])
+    return tuple(rows)

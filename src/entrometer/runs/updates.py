@@ -1,0 +1,189 @@
+"""Recorded update batches: what one optimizer step was made from."""
+
+# Axes: N responses, F reward functions.
+
+import json
+import os
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from jaxtyping import Float, Int
+
+from entrometer.errors import ShapeMismatch
+from entrometer.runs.atomic import DamagedFile, atomic_write
+from entrometer.runs.ragged import from_lists, lists_of, to_lists
+
+FORMAT = 1
+
+_KEY = b"entrometer.update"
+_SCHEMA = pa.schema(
+    [
+        pa.field("row", pa.int64(), nullable=False),
+        pa.field("group", pa.int64(), nullable=False),
+        pa.field("prompt", pa.int64(), nullable=False),
+        pa.field("prompt_tokens", lists_of(pa.int32()), nullable=False),
+        pa.field("response_tokens", lists_of(pa.int32()), nullable=False),
+        pa.field("counted", lists_of(pa.bool_()), nullable=False),
+        pa.field("rewards", lists_of(pa.float32()), nullable=False),
+        pa.field("advantage", lists_of(pa.float32()), nullable=False),
+        pa.field("S", lists_of(pa.float32()), nullable=False),
+        pa.field("S_old", lists_of(pa.float32()), nullable=False),
+        pa.field("H", lists_of(pa.float32()), nullable=False),
+    ]
+)
+_NOT_OURS = (
+    pa.ArrowException,
+    LookupError,
+    OSError,
+    RecursionError,
+    TypeError,
+    ValueError,
+)
+_PER_TOKEN = ("counted", "advantage", "S", "S_old", "H")
+
+
+@dataclass(frozen=True, kw_only=True)
+class UpdateSettings:
+    """What the rows mean."""
+
+    step: int
+    """The optimizer step that they made, from 1."""
+
+    temperature: float
+    """At which responses were sampled, and S and H are."""
+
+    max_tokens: int
+    """Length limit of a response, which the Dr-GRPO loss divides by."""
+
+    rewards: tuple[str, ...]
+    """Names of the reward functions."""
+
+    reward_weights: tuple[float, ...]
+    """Their weights in the reward."""
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class UpdateBatch:
+    """One row a response, in the order of the prompts."""
+
+    row: Int[np.ndarray, " N"]
+    """Place in the generation window."""
+
+    group: Int[np.ndarray, " N"]
+    """Prompt group in the window: the responses that share a baseline."""
+
+    prompt: Int[np.ndarray, " N"]
+    """Name of the prompt: a hash of its tokens, the same in every run."""
+
+    prompt_tokens: tuple[np.ndarray, ...]
+    """Token ids of each prompt."""
+
+    response_tokens: tuple[np.ndarray, ...]
+    """Token ids of each response, EOS counted."""
+
+    counted: tuple[np.ndarray, ...]
+    """Whether the loss counts each token."""
+
+    rewards: Float[np.ndarray, "N F"]
+    """What each reward function gave; NaN where it did not judge."""
+
+    advantage: tuple[np.ndarray, ...]
+    """Of each token."""
+
+    S: tuple[np.ndarray, ...]
+    """Log-probability of each token by the policy that is updated."""
+
+    S_old: tuple[np.ndarray, ...]
+    """The same by the policy that sampled it; the ratio is exp(S - S_old)."""
+
+    H: tuple[np.ndarray, ...]
+    """Entropy before each token, in nats."""
+
+    settings: UpdateSettings
+    """What the rows mean."""
+
+    def __post_init__(self) -> None:
+        """Refuse columns that cannot belong together."""
+        count = len(self.row)
+        lengths = [t.size for t in self.response_tokens]
+        for f in fields(self)[:-1]:
+            column = getattr(self, f.name)
+            if len(column) != count or (
+                f.name in _PER_TOKEN and [x.size for x in column] != lengths
+            ):
+                raise ShapeMismatch(
+                    f"expected {count} rows, with one number a token where a column is "
+                    f"by token, got another shape of {f.name!r}"
+                )
+
+    @property
+    def count(self) -> int:
+        """Number of responses N."""
+        return len(self.row)
+
+    @property
+    def reward(self) -> Float[np.ndarray, " N"]:
+        """Weighted sum of the rewards that were given; NaN where none was."""
+        weighted = self.rewards * np.asarray(self.settings.reward_weights)
+        total = np.nansum(weighted, axis=1)
+        return np.where(np.isnan(weighted).all(axis=1), np.nan, total)
+
+
+def update_path(run: str | os.PathLike[str], step: int) -> Path:
+    """Where a run keeps the batch of an optimizer step."""
+    return Path(run) / "updates" / f"step-{step:08d}.parquet"
+
+
+def write_update(path: str | os.PathLike[str], batch: UpdateBatch) -> None:
+    """Write a Parquet file, whole or not at all; the same rows give the same bytes."""
+    about = {"format": FORMAT, "settings": asdict(batch.settings)}
+    columns = {f.name: getattr(batch, f.name) for f in fields(batch)[:-1]}
+    columns["rewards"] = tuple(batch.rewards)
+    arrays = [
+        to_lists(columns[f.name], f.type)
+        if pa.types.is_list(f.type)
+        else pa.array(columns[f.name], f.type)
+        for f in _SCHEMA
+    ]
+    table = pa.Table.from_arrays(
+        arrays, schema=_SCHEMA.with_metadata({_KEY: json.dumps(about)})
+    )
+    with atomic_write(path) as file:
+        pq.write_table(table, file, compression="zstd", write_page_checksum=True)
+
+
+def read_update(path: str | os.PathLike[str]) -> UpdateBatch:
+    """Read what `write_update` wrote; refuse any other file."""
+    with open(path, "rb") as file:
+        try:
+            table = pq.ParquetFile(file, page_checksum_verification=True).read()
+            table.validate(full=True)
+            return _from_table(table)
+        except _NOT_OURS as error:
+            raise DamagedFile(
+                f"expected a recorded update in {os.fspath(path)}, got a file that is "
+                f"damaged or of something else ({error}); train that step again"
+            ) from error
+
+
+def _from_table(table: pa.Table) -> UpdateBatch:
+    about = json.loads((table.schema.metadata or {}).get(_KEY, b"{}"))
+    version = about.get("format") if isinstance(about, dict) else None
+    if version != FORMAT:
+        raise ValueError(f"its format is {version!r}, and this version reads {FORMAT}")
+    if not table.schema.equals(_SCHEMA):
+        raise ValueError(f"its columns are {table.schema.remove_metadata()}")
+    columns: dict[str, Any] = {
+        f.name: from_lists(table[f.name])
+        if pa.types.is_list(f.type)
+        else table[f.name].to_numpy()
+        for f in _SCHEMA
+    }
+    columns["rewards"] = np.stack(columns["rewards"])
+    settings = about["settings"]
+    settings |= {k: tuple(settings[k]) for k in ("rewards", "reward_weights")}
+    return UpdateBatch(**columns, settings=UpdateSettings(**settings))

@@ -1,0 +1,183 @@
+import json
+from dataclasses import asdict, fields, replace
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from entrometer.errors import ShapeMismatch
+from entrometer.runs import (
+    DamagedFile,
+    UpdateBatch,
+    UpdateSettings,
+    read_update,
+    update_path,
+    write_update,
+)
+
+SETTINGS = UpdateSettings(
+    step=3,
+    temperature=0.7,
+    max_tokens=5,
+    rewards=("answer", "format"),
+    reward_weights=(1.0, 0.25),
+)
+LENGTHS = (2, 1, 5)
+
+
+def tables(seed: int) -> tuple[np.ndarray, ...]:
+    rng = np.random.default_rng(seed)
+    return tuple(rng.normal(size=n).astype(np.float32) for n in LENGTHS)
+
+
+def tokens(*lengths: int) -> tuple[np.ndarray, ...]:
+    return tuple(np.arange(n, dtype=np.int64) + 2**31 - 1 - n for n in lengths)
+
+
+@pytest.fixture
+def batch() -> UpdateBatch:
+    return UpdateBatch(
+        row=np.array([0, 1, 7]),
+        group=np.array([0, 0, 3]),
+        prompt=np.array([2**63 - 1, 2**63 - 1, 0]),
+        prompt_tokens=tokens(3, 3, 1),
+        response_tokens=tokens(*LENGTHS),
+        counted=(
+            np.array([True, True]),
+            np.array([False]),
+            np.array([True, False, True, True, True]),
+        ),
+        rewards=np.array([[1.0, np.nan], [np.nan, np.nan], [0.5, -2.0]], np.float32),
+        advantage=tables(0),
+        S=tables(1),
+        S_old=(np.array([-np.inf, np.nan], np.float32), *tables(2)[1:]),
+        H=tables(3),
+        settings=SETTINGS,
+    )
+
+
+def assert_same(first: UpdateBatch, second: UpdateBatch) -> None:
+    for f in fields(UpdateBatch)[:-1]:
+        a, b = getattr(first, f.name), getattr(second, f.name)
+        for x, y in zip(a, b, strict=True):
+            np.testing.assert_array_equal(x, y)
+            assert x.dtype == y.dtype, f.name
+    assert first.settings == second.settings
+
+
+def test_round_trip_keeps_every_value(tmp_path, batch):
+    write_update(tmp_path / "u.parquet", batch)
+    assert_same(read_update(tmp_path / "u.parquet"), batch)
+
+
+def test_the_same_rows_give_the_same_bytes(tmp_path, batch):
+    write_update(tmp_path / "a.parquet", batch)
+    write_update(tmp_path / "b.parquet", read_update(tmp_path / "a.parquet"))
+    first = (tmp_path / "a.parquet").read_bytes()
+    assert (tmp_path / "b.parquet").read_bytes() == first
+
+
+def test_rows_of_several_row_groups_come_back_in_order(tmp_path, batch):
+    path = tmp_path / "u.parquet"
+    write_update(path, batch)
+    pq.write_table(pq.ParquetFile(path).read(), path, row_group_size=2)
+    assert pq.ParquetFile(path).num_row_groups == 2
+    assert_same(read_update(path), batch)
+
+
+def test_reward_is_the_weighted_sum_of_what_was_given(batch):
+    np.testing.assert_array_equal(batch.reward, [1.0, np.nan, 0.0])
+    assert batch.count == 3
+
+
+def test_files_sort_by_name_as_the_steps_do(tmp_path):
+    names = [update_path(tmp_path, step).name for step in (9, 10, 123_456)]
+    assert names == sorted(names)
+    assert update_path(tmp_path, 9) == tmp_path / "updates" / "step-00000009.parquet"
+
+
+@pytest.mark.parametrize("kept", [0, 3, 100, -1])
+def test_cut_file_is_refused_by_name(tmp_path, batch, kept):
+    path = tmp_path / "cut.parquet"
+    write_update(path, batch)
+    path.write_bytes(path.read_bytes()[:kept])
+    with pytest.raises(DamagedFile, match=r"cut\.parquet.*train that step again"):
+        read_update(path)
+
+
+def test_no_altered_byte_goes_unseen(tmp_path, batch):
+    """Flip each byte in turn: the file is refused, or reads as what was written."""
+    path = tmp_path / "u.parquet"
+    write_update(path, batch)
+    whole = path.read_bytes()
+    # The footer has no checksum of its own; the data pages before it do.
+    footer = int.from_bytes(whole[-8:-4], "little") + 8
+    refused = 0
+    for i in range(len(whole) - footer):
+        path.write_bytes(whole[:i] + bytes([whole[i] ^ 0x10]) + whole[i + 1 :])
+        try:
+            assert_same(read_update(path), batch)
+        except DamagedFile:
+            refused += 1
+    assert refused > (len(whole) - footer) / 2
+
+
+def altered(path, about, drop=()):
+    """Write a Parquet file that is nearly one of ours."""
+    table = pq.ParquetFile(path).read().drop_columns(list(drop))
+    metadata = {b"entrometer.update": json.dumps(about)}
+    pq.write_table(table.replace_schema_metadata(metadata), path)
+
+
+ABOUT = {"format": 1, "settings": asdict(SETTINGS)}
+
+
+@pytest.mark.parametrize(
+    ("about", "drop", "said"),
+    [
+        (ABOUT | {"format": 2}, (), "its format is 2, and this version reads 1"),
+        ({}, (), "its format is None"),
+        (7, (), "its format is None"),
+        (ABOUT, ("H",), "its columns are"),
+        ({"format": 1}, (), "settings"),
+        ({"format": 1, "settings": None}, (), "train that step again"),
+        ({"format": 1, "settings": {"step": 3}}, (), "rewards"),
+        (ABOUT | {"settings": asdict(SETTINGS) | {"colour": 1}}, (), "colour"),
+        (ABOUT | {"settings": asdict(SETTINGS) | {"rewards": 1}}, (), "not iterable"),
+    ],
+)
+def test_foreign_table_is_refused_by_name(tmp_path, batch, about, drop, said):
+    path = tmp_path / "near.parquet"
+    write_update(path, batch)
+    altered(path, about, drop)
+    with pytest.raises(DamagedFile, match=r"near\.parquet") as caught:
+        read_update(path)
+    assert said in str(caught.value)
+
+
+def test_another_parquet_file_is_refused(tmp_path):
+    path = tmp_path / "other.parquet"
+    pq.write_table(pa.table({"row": [1]}), path)
+    with pytest.raises(DamagedFile, match=r"other\.parquet.*its format is None"):
+        read_update(path)
+
+
+def test_absent_file_is_the_usual_error(tmp_path):
+    with pytest.raises(FileNotFoundError):
+        read_update(tmp_path / "absent.parquet")
+
+
+@pytest.mark.parametrize(
+    "name", ["prompt_tokens", "response_tokens", "counted", "advantage", "S", "H"]
+)
+def test_columns_of_unlike_length_are_refused(batch, name):
+    with pytest.raises(ShapeMismatch, match=name):
+        replace(batch, **{name: getattr(batch, name)[:-1]})
+
+
+@pytest.mark.parametrize("name", ["counted", "advantage", "S", "S_old", "H"])
+def test_a_column_by_token_has_a_number_a_token(batch, name):
+    column = getattr(batch, name)
+    with pytest.raises(ShapeMismatch, match=name):
+        replace(batch, **{name: (*column[:-1], column[-1][:-1])})
