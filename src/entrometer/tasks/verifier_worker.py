@@ -1,0 +1,225 @@
+"""The process in which answers are judged, each in a fork of its own.
+
+It is run by its path and imports nothing of the package: only the standard library and
+math-verify, so it starts in half a second and weighs 60 MB. It reads the pairs, and
+never parses one. For each it forks a judge, which dies with its verdict: whatever an
+answer does to math-verify, to SymPy's caches or to memory is gone before the next one
+is looked at, and every pair is judged from the same state. It has one thread, so that
+a fork copies no lock that somebody holds.
+
+Messages are JSON after four bytes of length, over a socket that only it and its owner
+have. Standard output is not among them, so nothing that is printed can be a reply; and
+a judge has no socket, only one end of a pipe that is read for a single byte.
+"""
+
+import gc
+import json
+import logging
+import os
+import select
+import signal
+import socket
+import sys
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
+
+LONGEST_MESSAGE = 2**20
+
+WAIT = 1.6
+"""Time by the clock over time on a processor that a judge may take."""
+
+ATTEMPTS = 3
+"""Most judges of one pair: another is tried where a busy machine gave one no time."""
+
+EQUAL, UNEQUAL, UNREADABLE, STOPPED = "equal", "unequal", "unreadable", "stopped"
+"""Verdicts: as they say; a reference without mathematics in it; a judge that passed a
+limit or died."""
+
+_BYTES = {b"=": EQUAL, b"!": UNEQUAL, b"?": UNREADABLE}
+
+# Judged before the first real pair, so that no judge has to compile an expression,
+# import a part of SymPy or build a table of the grammar: each would do it anew.
+_WARMING = [
+    ("18", "18.0"),
+    ("1/2", r"$\frac{1}{2}$"),
+    ("0.5", "50%"),
+    ("1,234", r"The answer is \boxed{1234}."),
+    ("$x=2$", r"$\sqrt{4}$"),
+    (r"$2\pi$", "6.2831853"),
+    ("$(1, 2]$", r"$\{1, 2\}$"),
+    ("7", "3 + 4*1 - (2/2)"),
+    ("1800", "18%"),
+    ("3", r"$x^2 + 3x + \sin(y)$"),
+    ("$x^2 - 1$", "$(x - 3)(x + 6)$"),
+    ("7", r"$3 \cdot 4 + 2 \times 5 = 7$"),
+    (r"$\sqrt{2}x$", r"$\left(-\frac{x^2}{2}\right)^{3}$"),
+]
+
+Judge = Callable[[str, str], str]
+
+
+class BrokenChannel(Exception):
+    """The other side is gone, too slow, or says what is no message."""
+
+
+def send(channel: socket.socket, message: dict[str, Any]) -> None:
+    """Write one message."""
+    content = json.dumps(message).encode()
+    try:
+        channel.sendall(len(content).to_bytes(4, "big") + content)
+    except OSError as error:
+        raise BrokenChannel(f"not taken ({type(error).__name__})") from error
+
+
+def receive(channel: socket.socket, seconds: float | None = None) -> dict[str, Any]:
+    """Read one message, for which `seconds` are allowed in all."""
+    deadline = None if seconds is None else time.monotonic() + seconds
+    length = int.from_bytes(_receive_bytes(channel, 4, deadline), "big")
+    if length > LONGEST_MESSAGE:
+        raise BrokenChannel(f"a message of {length} bytes")
+    try:
+        message = json.loads(_receive_bytes(channel, length, deadline))
+    except (ValueError, RecursionError) as error:
+        raise BrokenChannel(f"no JSON ({type(error).__name__})") from error
+    if not isinstance(message, dict):
+        raise BrokenChannel(f"a {type(message).__name__} for a message")
+    return message
+
+
+def _receive_bytes(channel: socket.socket, count: int, deadline: float | None) -> bytes:
+    content = b""
+    while len(content) < count:
+        if deadline is not None:
+            # Not 0, which would mean a socket that does not wait.
+            channel.settimeout(max(deadline - time.monotonic(), 1e-3))
+        try:
+            piece = channel.recv(count - len(content))
+        except OSError as error:
+            raise BrokenChannel(f"silent ({type(error).__name__})") from error
+        if not piece:
+            raise BrokenChannel("closed")
+        content += piece
+    return content
+
+
+def serve(channel: socket.socket, load_judge: Callable[[], Judge]) -> None:
+    """Judge pairs until the owner closes the channel.
+
+    The first message sets the limits, and where to find packages that this process
+    would not see by itself.
+    """
+    settings = receive(channel)
+    sys.path += [path for path in settings["path"] if path not in sys.path]
+    _limit("RLIMIT_AS", settings["memory"])
+    _limit("RLIMIT_CORE", 0)
+    try:
+        judge = load_judge()
+        for reference, answer in _WARMING:
+            judge(reference, answer)
+    except Exception as error:
+        send(channel, {"failed": f"{type(error).__name__}: {error}"[:500]})
+        return
+    # What there is now is never collected: a judge then shares it instead of copying.
+    gc.collect()
+    gc.freeze()
+    send(channel, {"ready": True})
+    while True:
+        request = receive(channel)
+        verdict = _verdict(judge, channel, request, settings["seconds"])
+        send(channel, {"id": request["id"], "verdict": verdict})
+
+
+def _verdict(
+    judge: Judge, channel: socket.socket, request: dict[str, Any], seconds: float
+) -> str:
+    for _ in range(ATTEMPTS):
+        verdict, computed = _fork_judge(judge, channel, request, seconds)
+        # Out of time without having had any: that must not make a right answer wrong.
+        if verdict or computed > seconds / 50:
+            break
+    return verdict or STOPPED
+
+
+def _fork_judge(
+    judge: Judge, channel: socket.socket, request: dict[str, Any], seconds: float
+) -> tuple[str | None, float]:
+    """The verdict, None if there was no time for one; and the time on a processor."""
+    receiver, sender = os.pipe()
+    child = os.fork()
+    if not child:
+        try:
+            os.setpgid(0, 0)
+            os.close(receiver)
+            channel.close()
+            # The timer is to the point; the limit is there if a library takes it.
+            signal.signal(signal.SIGPROF, signal.SIG_DFL)
+            signal.setitimer(signal.ITIMER_PROF, seconds)
+            _limit("RLIMIT_CPU", int(seconds) + 2)
+            _limit("RLIMIT_FSIZE", 0)
+            _limit("RLIMIT_NPROC", 0)
+            verdict = judge(request["reference"], request["answer"])
+            os.write(sender, next(b for b, v in _BYTES.items() if v == verdict))
+        finally:
+            # Past every handler and buffer that it has from its parent.
+            os._exit(0)
+    os.close(sender)
+    # Asked on both sides, so that it holds before either goes on.
+    with suppress(OSError):
+        os.setpgid(child, child)
+    in_time = _wait_readable(receiver, WAIT * seconds)
+    byte = os.read(receiver, 1) if in_time else b""
+    os.close(receiver)
+    # A group that has ended is no error, nor in systems that say it otherwise.
+    with suppress(OSError):
+        os.killpg(child, signal.SIGKILL)
+    _, _, usage = os.wait4(child, 0)
+    said = _BYTES.get(byte, STOPPED) if in_time else None
+    return said, usage.ru_utime + usage.ru_stime
+
+
+def _wait_readable(descriptor: int, seconds: float) -> bool:
+    poll = select.poll()
+    poll.register(descriptor, select.POLLIN)
+    return bool(poll.poll(seconds * 1000))
+
+
+def _limit(name: str, value: int) -> None:
+    import resource
+
+    which = getattr(resource, name)
+    _, hard = resource.getrlimit(which)
+    if hard != resource.RLIM_INFINITY:
+        value = min(value, hard)
+    # macOS knows the name of a limit of memory, but does not take one.
+    with suppress(OSError, ValueError):
+        resource.setrlimit(which, (value, value))
+
+
+def load_math_verify() -> Judge:
+    """Import math-verify and return its comparison, without its own time limits.
+
+    Those are signals to a main thread; here the process that waits has the clock.
+    """
+    logging.disable(logging.CRITICAL)
+    from math_verify import parse, verify
+
+    def judge(reference: str, answer: str) -> str:
+        expected = parse(reference, parsing_timeout=None)
+        if not expected:
+            return UNREADABLE
+        got = parse(answer, parsing_timeout=None)
+        return EQUAL if verify(expected, got, timeout_seconds=None) else UNEQUAL
+
+    return judge
+
+
+def main(load_judge: Callable[[], Judge] = load_math_verify) -> None:
+    """Serve on the socket whose descriptor is the only argument."""
+    with socket.socket(fileno=int(sys.argv[1])) as channel, suppress(BrokenChannel):
+        serve(channel, load_judge)
+
+
+if __name__ == "__main__":
+    main()
