@@ -27,6 +27,11 @@ from entrometer.estimators.linear_term import (
     linear_term,
 )
 from entrometer.estimators.noise_scale import noise_scale, noise_scale_moments
+from entrometer.estimators.pass_at_k import (
+    pass_at_k,
+    pass_statistics,
+    share_estimate,
+)
 from entrometer.estimators.prompt_sums import PromptSums
 from entrometer.estimators.quadratic_term import (
     linear_regime,
@@ -83,6 +88,8 @@ __all__ = [
     "linear_term",
     "noise_scale",
     "noise_scale_moments",
+    "pass_at_k",
+    "pass_statistics",
     "prefix_features",
     "quadratic_statistics",
     "quadratic_term",
@@ -90,6 +97,7 @@ __all__ = [
     "reward_change_statistics",
     "reward_gradient_weights",
     "reward_slope_statistics",
+    "share_estimate",
     "summed",
     "token_influence",
     "two_batch_term",

@@ -1,0 +1,150 @@
+"""All checkpoints of a run, judged by the same problems."""
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from functools import partial
+from pathlib import Path
+
+import torch
+
+from entrometer.errors import InvalidValue
+from entrometer.estimators import PromptSums
+from entrometer.evaluation.config import EvaluationConfig
+from entrometer.evaluation.draw import draw_shard
+from entrometer.evaluation.keys import evaluation_key, weights_key
+from entrometer.evaluation.problems import chosen_problems
+from entrometer.evaluation.results import Row, rows, shard_statistics
+from entrometer.evaluation.shards import Shard, read_shard, write_shard
+from entrometer.evaluation.table import write_table
+from entrometer.policy import Policy, load_policy
+from entrometer.runs import DamagedFile, atomic_write
+from entrometer.tasks.task import Problem, Task
+
+Progress = Callable[[int, int, str], None]
+"""Told the responses done, those in all, and what just happened, in one plain line."""
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """The results of a run, and where they are kept."""
+
+    directory: Path
+    """Holds `config.json`, `table.parquet` and a directory for each checkpoint."""
+
+    rows: tuple[Row, ...]
+    """One a checkpoint, by step."""
+
+
+def evaluate(
+    run: Path | str,
+    checkpoints: Sequence[tuple[int, Path]],
+    task: Task,
+    config: EvaluationConfig,
+    *,
+    base: str | Path | None = None,
+    device: torch.device | str = "cpu",
+    progress: Progress = lambda done, total, note: None,
+) -> Evaluation:
+    """Evaluate checkpoints of a run, going on where an earlier attempt stopped.
+
+    Responses are kept in shards of a few problems under `run/evaluation/KEY`, where
+    KEY is a hash of the settings and the problems. A finished shard is not computed
+    again; one that is damaged, or was measured on other weights, is, and `progress` is
+    told. A policy is loaded only if a shard of it is missing.
+
+    Args:
+        run: The directory of the run.
+        checkpoints: Step and directory of each, a model or an adapter.
+        task: Problems and their judge.
+        config: What is measured.
+        base: What adapters sit on, if not what they recorded.
+        device: Where the policies compute.
+        progress: Called after each shard.
+    """
+    ordered = sorted(checkpoints)
+    _require_steps([step for step, _ in ordered])
+    problems = chosen_problems(task, config)
+    key = evaluation_key(task, problems, config)
+    directory = Path(run) / "evaluation" / key
+    directory.mkdir(parents=True, exist_ok=True)
+    _write_config(directory / "config.json", task, config)
+    size = config.shard_prompts
+    parts = [problems[i : i + size] for i in range(0, len(problems), size)]
+    done, total = 0, len(ordered) * len(problems) * config.responses
+
+    def tell(more: int, note: str) -> None:
+        nonlocal done
+        done += more
+        # A note may quote a file: no control character of it reaches a terminal.
+        plain = "".join(c if c.isprintable() else " " for c in note)
+        progress(done, total, plain)
+
+    found = []
+    for step, path in ordered:
+        shards = _Shards(
+            directory=directory / f"checkpoint-{step}",
+            subject=f"{key} of {weights_key(path, base)}",
+            load=partial(
+                load_policy, path, base=base, precision=config.precision, device=device
+            ),
+        )
+        found.append((step, shards.sums(task, parts, config, tell)))
+    results = rows(found, config.all_ks)
+    write_table(directory / "table.parquet", results)
+    return Evaluation(directory, results)
+
+
+@dataclass(frozen=True)
+class _Shards:
+    """The shards of one checkpoint."""
+
+    directory: Path
+    subject: str
+    load: Callable[[], Policy]
+
+    def sums(
+        self,
+        task: Task,
+        parts: Sequence[Sequence[Problem]],
+        config: EvaluationConfig,
+        tell: Callable[[int, str], None],
+    ) -> PromptSums:
+        """Statistics of all parts, of which only the missing ones are computed."""
+        self.directory.mkdir(exist_ok=True)
+        policy = None
+        sums = []
+        for number, part in enumerate(parts):
+            subject = f"part {number} of {self.subject}"
+            shard = self._finished(number, subject, tell)
+            if shard is None:
+                policy = policy or self.load()
+                shard = draw_shard(policy, task, part, config)
+                write_shard(self.directory, number, shard, subject)
+            sums.append(shard_statistics(shard))
+            place = f"{self.directory.name}, part {number + 1} of {len(parts)}"
+            tell(shard.rollouts.count, place)
+        return PromptSums.merge(sums)
+
+    def _finished(
+        self, number: int, subject: str, tell: Callable[[int, str], None]
+    ) -> Shard | None:
+        try:
+            return read_shard(self.directory, number, subject)
+        except DamagedFile as error:
+            tell(0, f"computed again: {error}")
+            return None
+
+
+def _require_steps(steps: list[int]) -> None:
+    if not steps or len(set(steps)) < len(steps):
+        raise InvalidValue(
+            f"expected at least one checkpoint, each of another step, got {steps}; "
+            "name each checkpoint of the run once"
+        )
+
+
+def _write_config(path: Path, task: Task, config: EvaluationConfig) -> None:
+    text = json.dumps({"task": task.name, "config": asdict(config)}, indent=1)
+    with atomic_write(path) as file:
+        file.write(text.encode() + b"\n")
