@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import nn
 from transformers import AutoModelForCausalLM, AutoTokenizer
+from transformers.utils import logging as progress
 
 from entrometer.errors import nearest_name
 from entrometer.policy import attention, tiny
@@ -158,7 +159,7 @@ def _load_weights(directory: Path, precision: Precision) -> nn.Module:
 
 @contextmanager
 def _without_load_report() -> Iterator[None]:
-    """Keep transformers from printing what is about to be raised."""
+    """Keep transformers from printing what is about to be raised, or a bar."""
 
     def other(record: logging.LogRecord) -> bool:
         return "LOAD REPORT" not in record.getMessage()
@@ -166,10 +167,14 @@ def _without_load_report() -> Iterator[None]:
     # A level would do, but transformers warns of more when its own is not set.
     logger = logging.getLogger("transformers.modeling_utils")
     logger.addFilter(other)
+    bars = progress.is_progress_bar_enabled()
+    progress.disable_progress_bar()
     try:
         yield
     finally:
         logger.removeFilter(other)
+        if bars:
+            progress.enable_progress_bar()
 
 
 def _attention(directory: Path) -> str:

@@ -1,0 +1,71 @@
+"""Training on TRL: imitation, Dr-GRPO, what it records and what it can resume.
+
+Names are looked up when they are first used: configs can then be read, and commands
+explained, without waiting for torch.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from entrometer.training.config import (
+        AdapterConfig,
+        ImitationConfig,
+        TrainConfig,
+        read_config,
+        save_config,
+    )
+    from entrometer.training.instruments import Instrument, Instrumented, MicroBatch
+    from entrometer.training.probes import (
+        EffectiveSampleSize,
+        Entropy,
+        NoiseScale,
+        PredictedChange,
+    )
+    from entrometer.training.recorder import Recorder
+    from entrometer.training.run import prolong, train
+    from entrometer.training.trainer import Trainer
+
+_HOMES = {
+    "AdapterConfig": "config",
+    "EffectiveSampleSize": "probes",
+    "Entropy": "probes",
+    "ImitationConfig": "config",
+    "Instrument": "instruments",
+    "Instrumented": "instruments",
+    "MicroBatch": "instruments",
+    "NoiseScale": "probes",
+    "PredictedChange": "probes",
+    "Recorder": "recorder",
+    "TrainConfig": "config",
+    "Trainer": "trainer",
+    "prolong": "run",
+    "read_config": "config",
+    "save_config": "config",
+    "train": "run",
+}
+
+__all__ = [
+    "AdapterConfig",
+    "EffectiveSampleSize",
+    "Entropy",
+    "ImitationConfig",
+    "Instrument",
+    "Instrumented",
+    "MicroBatch",
+    "NoiseScale",
+    "PredictedChange",
+    "Recorder",
+    "TrainConfig",
+    "Trainer",
+    "prolong",
+    "read_config",
+    "save_config",
+    "train",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)

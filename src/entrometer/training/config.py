@@ -1,0 +1,213 @@
+"""What a training run is: every setting, in one frozen object."""
+
+import json
+from dataclasses import asdict, dataclass, field, fields
+from pathlib import Path
+from typing import Any, TypeVar
+
+from entrometer.errors import InvalidValue, nearest_name
+from entrometer.runs import atomic_write
+
+
+@dataclass(frozen=True, kw_only=True)
+class AdapterConfig:
+    """A LoRA adapter, which alone is trained."""
+
+    rank: int = 8
+    """Rank of the two factors."""
+
+    alpha: int = 16
+    """The product of the factors is scaled by alpha over rank."""
+
+    modules: tuple[str, ...] = ("q_proj", "k_proj", "v_proj", "o_proj")
+    """Linear layers that get one, by the last part of their names."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ImitationConfig:
+    """Supervised steps on demonstrations, so that the format is known at the start."""
+
+    steps: int = 100
+    """Optimizer steps; 0 for none."""
+
+    batch: int = 16
+    """Demonstrations an update."""
+
+    learning_rate: float = 5e-4
+    """Peak; falls linearly to 0."""
+
+    warmup: int = 10
+    """Steps over which the learning rate rises."""
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot be trained."""
+        if self.steps < 0 or self.batch < 1:
+            raise InvalidValue(
+                "expected imitation steps from 0 and a batch from 1, got "
+                f"steps={self.steps} and batch={self.batch}; change them"
+            )
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainConfig:
+    """Imitation, then Dr-GRPO.
+
+    The learning rate of Dr-GRPO is constant and its problems are a fixed number, so a
+    run that is prolonged is the run that would have been longer from the start.
+    """
+
+    policy: str = "tiny"
+    """Name or directory of the model to begin with."""
+
+    task: str = "arithmetic"
+    """Name of the task."""
+
+    level: str | None = None
+    """Level of the task, for one that has levels."""
+
+    problems: int = 2048
+    """Problems of the training split to draw from."""
+
+    adapter: AdapterConfig | None = field(default_factory=AdapterConfig)
+    """The adapter to train; None trains every parameter."""
+
+    imitation: ImitationConfig = field(default_factory=ImitationConfig)
+    """What comes before Dr-GRPO."""
+
+    steps: int = 64
+    """Optimizer steps of Dr-GRPO."""
+
+    save_every: int = 8
+    """Steps from one checkpoint to the next; there is one at 0 too."""
+
+    prompts: int = 8
+    """Prompts an update."""
+
+    responses: int = 8
+    """Responses a prompt: the group that shares a baseline."""
+
+    micro_batch: int = 16
+    """Responses that a process takes through the model at once."""
+
+    window: int = 1
+    """Updates made from one round of sampling, over different responses."""
+
+    iterations: int = 1
+    """Times that a round of responses is gone over."""
+
+    learning_rate: float = 1e-5
+    """Of AdamW, constant."""
+
+    betas: tuple[float, float] = (0.9, 0.999)
+    """Of AdamW."""
+
+    weight_decay: float = 0.0
+    """Of AdamW."""
+
+    max_grad_norm: float = 1.0
+    """Norm that gradients are clipped to; 0 for no clipping."""
+
+    temperature: float = 1.0
+    """At which responses are sampled."""
+
+    max_tokens: int = 64
+    """Length limit of a response."""
+
+    format_weight: float = 0.0
+    """Weight of the format in the reward; the verified answer has 1."""
+
+    predict_every: int = 0
+    """Steps from one prediction of the entropy change to the next; 0 for none."""
+
+    predict_prompts: int = 32
+    """Held-out prompts that a prediction samples."""
+
+    report_to: str = "none"
+    """Tracker that metrics go to as well: tensorboard, wandb, trackio."""
+
+    seed: int = 0
+    """Of everything that is drawn."""
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot be trained."""
+        positive = (
+            "problems",
+            "steps",
+            "save_every",
+            "prompts",
+            "micro_batch",
+            "window",
+            "iterations",
+            "learning_rate",
+            "temperature",
+            "max_tokens",
+            "predict_prompts",
+        )
+        for name in positive:
+            if not getattr(self, name) > 0:
+                raise InvalidValue(
+                    f"expected {name} above 0, got {getattr(self, name)}; change it"
+                )
+        if self.responses < 2:
+            raise InvalidValue(
+                "expected at least 2 responses a prompt, which are compared with one "
+                f"another, got responses={self.responses}; give more"
+            )
+
+    def task_settings(self) -> dict[str, str]:
+        """What the task is made with, besides its name."""
+        return {} if self.level is None else {"level": self.level}
+
+
+_Config = TypeVar("_Config", AdapterConfig, ImitationConfig, TrainConfig)
+
+
+def save_config(config: TrainConfig, run: Path) -> None:
+    """Write the settings of a run into its directory."""
+    run.mkdir(parents=True, exist_ok=True)
+    with atomic_write(run / "config.json") as file:
+        file.write(json.dumps(asdict(config), indent=1).encode() + b"\n")
+
+
+def read_config(run: Path) -> TrainConfig:
+    """Read back what `save_config` wrote; an unknown setting is refused by name."""
+    path = run / "config.json"
+    try:
+        values = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise InvalidValue(
+            f"{path}: no such file, so {run} is not a training run; name the directory "
+            "that `entrometer train` wrote"
+        ) from None
+    except ValueError as error:
+        raise InvalidValue(
+            f"{path}: expected JSON ({error}); restore the file"
+        ) from error
+    if isinstance(values, dict):
+        if values.get("adapter") is not None:
+            values["adapter"] = _build(AdapterConfig, path, values["adapter"])
+        if "imitation" in values:
+            values["imitation"] = _build(ImitationConfig, path, values["imitation"])
+    return _build(TrainConfig, path, values)
+
+
+def _build(kind: type[_Config], path: Path, values: Any) -> _Config:
+    known = [f.name for f in fields(kind)]
+    if not isinstance(values, dict):
+        raise InvalidValue(f"{path}: expected settings, got {values!r}; restore it")
+    for name in values:
+        if name not in known:
+            raise InvalidValue(
+                f"{path}: {name!r} is no setting of {kind.__name__}."
+                f"{nearest_name(name, known)} Remove or correct it"
+            )
+    pairs: dict[str, Any] = {
+        k: tuple(v) if isinstance(v, list) else v for k, v in values.items()
+    }
+    try:
+        return kind(**pairs)
+    except TypeError as error:
+        raise InvalidValue(
+            f"{path}: expected settings of {kind.__name__}, got a value of another "
+            f"type ({error}); correct it"
+        ) from error

@@ -1,0 +1,88 @@
+"""Supervised steps on demonstrations, which teach a policy the format of a task."""
+
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import torch
+from datasets import Dataset
+from transformers import PrinterCallback
+from trl import SFTConfig, SFTTrainer
+
+from entrometer.errors import InvalidValue
+from entrometer.policy import Policy
+from entrometer.runs import publish, seal
+from entrometer.tasks import Problem, Task
+from entrometer.training.adapter_files import lean_on_base
+from entrometer.training.config import TrainConfig
+from entrometer.training.processes import on_cpu, processes
+from entrometer.training.progress import Progress, ShowProgress
+
+
+def imitate(
+    policy: Policy,
+    task: Task,
+    problems: list[Problem],
+    config: TrainConfig,
+    directory: Path,
+    progress: Progress | None = None,
+) -> None:
+    """Train on demonstrations and leave the policy in `directory`, complete.
+
+    Every step has fresh demonstrations: a problem that comes again is worked in
+    another way, where the task has several.
+    """
+    settings = config.imitation
+    count = processes().num_processes
+    if settings.batch % count:
+        raise InvalidValue(
+            f"expected demonstrations that {count} processes can share, got "
+            f"batch={settings.batch}; make it a multiple"
+        )
+    stage = directory.with_name(f".{directory.name}")
+    trainer = SFTTrainer(
+        model=policy.model,
+        args=SFTConfig(
+            output_dir=str(stage),
+            max_steps=settings.steps,
+            per_device_train_batch_size=settings.batch // count,
+            learning_rate=settings.learning_rate,
+            lr_scheduler_type="linear",
+            warmup_steps=settings.warmup,
+            logging_steps=1,
+            save_strategy="no",
+            completion_only_loss=True,
+            shuffle_dataset=False,
+            report_to="none",
+            disable_tqdm=True,
+            dataloader_pin_memory=torch.cuda.is_available(),
+            bf16=False,
+            use_cpu=on_cpu(),
+            gradient_checkpointing=False,
+            seed=config.seed,
+        ),
+        train_dataset=_demonstrations(task, problems, config),
+        processing_class=policy.tokenizer,
+    )
+    trainer.remove_callback(PrinterCallback)
+    trainer.add_callback(ShowProgress("imitation", progress))
+    trainer.train()
+    trainer.save_model(str(stage))
+    if processes().is_main_process:
+        (stage / "training_args.bin").unlink(missing_ok=True)
+        lean_on_base(stage, config.policy)
+        seal(stage)
+        publish(stage, directory)
+    processes().wait_for_everyone()
+
+
+def _demonstrations(task: Task, problems: list[Problem], config: TrainConfig) -> Any:
+    random = Random(config.seed)
+    count = config.imitation.steps * config.imitation.batch
+    chosen = [random.choice(problems) for _ in range(count)]
+    return Dataset.from_dict(
+        {
+            "prompt": [task.prompt(problem) for problem in chosen],
+            "completion": [task.demonstration(p, random) for p in chosen],
+        }
+    )

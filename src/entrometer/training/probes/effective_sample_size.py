@@ -1,0 +1,110 @@
+"""How many tokens, and how many responses, an update really rests on."""
+
+# Axes: B responses of a micro-batch, T response tokens.
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor
+
+from entrometer.errors import InvalidValue
+from entrometer.tokens import loss_coefficients
+from entrometer.training.instruments import Instrument, MicroBatch
+
+LOSSES = ("cispo", "dapo", "dr_grpo", "grpo", "luspo")
+"""Losses whose token weights are known here."""
+
+
+class EffectiveSampleSize(Instrument):
+    r"""Logs $(\sum|w|)^2/\sum w^2$ of the weights that tokens have in the gradient.
+
+    Up to a constant the gradient of the policy loss is $-\sum w_{ik}\nabla S_{ik}$, so
+    $w = -\partial L/\partial S$. With $r = e^{S - S_{old}}$ (of the response's mean
+    where the trainer takes ratios of sequences) and the mask m,
+
+    $$w_{ik} = m_{ik}\,r_{ik}A_{ik}\,[\text{the minimum of } rA \text{ and }
+    \mathrm{clip}(r)A \text{ is not clipped}],$$
+
+    over the response's length for `grpo`; $w = m\min(r, \epsilon_{high})A$ for `cispo`.
+    A token that is clipped, and a response with the mean reward of its group, weigh
+    nothing.
+
+    Logs, over all micro-batches and processes, `effective_samples/tokens`,
+    `effective_samples/responses` (of $\sum_k|w_{ik}|$), and `effective_samples/ratios`
+    (of $m r$ alone: the number of tokens where the policy is the one that sampled).
+    """
+
+    def __init__(self) -> None:
+        """Start with an empty update."""
+        self._sums: list[Tensor] = []
+
+    def attach(self, trainer: Any) -> None:
+        """Refuse a loss with other weights."""
+        plain = (
+            trainer.loss_type in LOSSES
+            and trainer.top_entropy_quantile == 1.0
+            and trainer.off_policy_mask_threshold is None
+            and not (trainer.use_vllm and trainer.vllm_importance_sampling_correction)
+        )
+        if not plain:
+            raise InvalidValue(
+                f"EffectiveSampleSize: expected a loss among {', '.join(LOSSES)} "
+                "without entropy quantile, off-policy mask or vLLM correction, got "
+                f"{trainer.loss_type!r} or one of these; leave it out"
+            )
+
+    def micro_step(self, trainer: Any, micro: MicroBatch) -> None:
+        """Add the moments of the weights of a micro-batch."""
+        mask = micro.response_mask.bool()
+        r = (micro.S - micro.S_old).where(mask, 0.0).exp() * mask
+        w = token_weights(trainer, micro).abs()
+        columns = (w, w.sum(dim=1), r)
+        self._sums.append(torch.stack([m for c in columns for m in _moments(c)]))
+
+    def update(self, trainer: Any, step: int) -> Mapping[str, float]:
+        """Effective numbers of the whole update."""
+        local = torch.stack(self._sums).sum(dim=0)
+        self._sums = []
+        sums = trainer.accelerator.reduce(local, reduction="sum").tolist()
+        names = ("tokens", "responses", "ratios")
+        return {
+            f"effective_samples/{name}": first**2 / second if second else math.nan
+            for name, first, second in zip(names, sums[::2], sums[1::2], strict=True)
+        }
+
+
+def token_weights(trainer: Any, micro: MicroBatch) -> Float[Tensor, "B T"]:
+    r"""$w = -\partial L/\partial S$, up to a constant, for the trainer's loss."""
+    mask = micro.response_mask.bool()
+
+    def loss(S: Tensor, _: Tensor) -> Tensor:
+        return -(_objective(trainer, micro, S, mask) * mask).sum()
+
+    w: Tensor = loss_coefficients(loss, micro.S, micro.H).alpha
+    if trainer.loss_type == "grpo":
+        w = w / mask.sum(dim=1, keepdim=True).clamp(min=1)
+    return w
+
+
+def _objective(
+    trainer: Any, micro: MicroBatch, S: Tensor, mask: Bool[Tensor, "B T"]
+) -> Tensor:
+    A = micro.advantage
+    log_r = (S - micro.S_old).where(mask, 0.0)
+    if trainer.importance_sampling_level == "sequence":
+        T = mask.sum(dim=1, keepdim=True).clamp(min=1)
+        log_r = log_r.sum(dim=1, keepdim=True) / T
+    r = log_r.exp()
+    if trainer.loss_type == "cispo":
+        return r.clamp(max=trainer.epsilon_high).detach() * A * S
+    clipped = r.clamp(1 - trainer.epsilon_low, 1 + trainer.epsilon_high)
+    if trainer.args.delta is not None:
+        r = r.clamp(max=trainer.args.delta)
+    return torch.minimum(r * A, clipped * A)
+
+
+def _moments(x: Tensor) -> tuple[Tensor, Tensor]:
+    return x.sum(), x.square().sum()

@@ -1,0 +1,214 @@
+"""The entropy change that an update should make, beside the one that it made."""
+
+# Axes: P prompts, M statistics.
+
+from collections import OrderedDict
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from entrometer import passes
+from entrometer.calculus import Vector
+from entrometer.errors import InvalidValue
+from entrometer.estimators import (
+    PromptSums,
+    Weighting,
+    change_statistics,
+    entropy_change,
+    linear_statistics,
+    linear_term,
+)
+from entrometer.policy import Policy, Precision, sample
+from entrometer.runs.rollouts import Rollouts
+from entrometer.runs.seeds import response_seeds
+from entrometer.training.instruments import Instrument
+from entrometer.training.probes.whole_parameters import require_whole_parameters
+
+
+class PredictedChange(Instrument):
+    r"""Logs $\delta h_1$ and $\Delta h$ of every n-th update, with standard errors.
+
+    With $\theta$ the parameters before the optimizer's step and $\theta'$ after it,
+    $v = \theta' - \theta$ at $\eta = 1$. One response to each of the held-out prompts
+    is sampled at $\theta$, at the trainer's temperature and length limit. On them the
+    prediction $\delta h_1 = \nabla_v h(\theta)$ is `linear_term`, by a `jvp` pass, and
+    the change $\Delta h = h(\theta') - h(\theta)$ is `entropy_change`, by two `forward`
+    passes: the matched pair with per-decision weights.
+
+    Training is not touched: weights are put back to the bit, and responses have seeds
+    of their own. Processes share the prompts out. The price is that of sampling, two
+    forward passes and a jvp, on those steps alone.
+
+    Logs `predicted_change/predicted`, `predicted_change/observed` and
+    `predicted_change/error`, their paired difference, in nats a token, each with `_se`;
+    and `predicted_change/effective_samples` of the observed one.
+    """
+
+    def __init__(
+        self,
+        *,
+        every: int,
+        prompts: Sequence[Sequence[int]],
+        seed: int = 0,
+        budget: int = passes.TOKEN_BUDGET,
+    ) -> None:
+        """Look at every n-th update.
+
+        Args:
+            every: n; the updates n, 2n, and so on are looked at.
+            prompts: Token ids of prompts that are not trained on.
+            seed: Of the responses; every update has others.
+            budget: Padded tokens of a batch of the passes.
+        """
+        if every < 1 or len(prompts) < 2:
+            raise InvalidValue(
+                "expected every >= 1 and at least 2 prompts, which a standard error "
+                f"needs, got every={every} and {len(prompts)} prompts; give more"
+            )
+        self.every = every
+        self.prompts = [list(prompt) for prompt in prompts]
+        self.seed = seed
+        self.budget = budget
+        self._before: dict[str, Tensor] = {}
+
+    def attach(self, trainer: Any) -> None:
+        """Refuse what cannot be moved and measured."""
+        require_whole_parameters(trainer, "PredictedChange")
+        _precision(trainer.model)
+        if len(self.prompts) < trainer.accelerator.num_processes:
+            raise InvalidValue(
+                f"PredictedChange: expected a prompt for each of "
+                f"{trainer.accelerator.num_processes} processes, got "
+                f"{len(self.prompts)}; give more"
+            )
+
+    def update(self, trainer: Any, step: int) -> Mapping[str, float]:
+        """Remember where the update starts from."""
+        if step % self.every == 0:
+            policy = _policy(trainer)
+            self._before = {n: p.clone() for n, p in policy.trained().items()}
+        return {}
+
+    def updated(self, trainer: Any, step: int) -> Mapping[str, float]:
+        """Measure the step that was taken."""
+        if not self._before:
+            return {}
+        before, self._before = self._before, {}
+        policy = _policy(trainer)
+        with _evaluating(policy):
+            linear, change = self._measure(trainer, policy, before, step)
+        m = len(self.prompts)
+        predicted = linear_term(_of_all_processes(trainer, linear, m))
+        observed = entropy_change(_of_all_processes(trainer, change, m))
+        found = {
+            "predicted": predicted,
+            "observed": observed,
+            "error": predicted - observed,
+        }
+        metrics = {}
+        for name, x in found.items():
+            metrics[f"predicted_change/{name}"] = x.value
+            metrics[f"predicted_change/{name}_se"] = x.standard_error
+        metrics["predicted_change/effective_samples"] = observed.effective_samples
+        return metrics
+
+    def _measure(
+        self, trainer: Any, policy: Policy, before: Vector, step: int
+    ) -> tuple[PromptSums, PromptSums]:
+        after = {name: p.clone() for name, p in policy.trained().items()}
+        v = {name: after[name] - before[name] for name in after}
+        _put(policy, before)
+        try:
+            rollouts = self._sample(trainer, policy, step)
+            here = passes.forward(policy, rollouts, budget=self.budget)
+            along = passes.jvp(policy, rollouts, [v], budget=self.budget)
+        finally:
+            _put(policy, after)
+        there = passes.forward(policy, rollouts, budget=self.budget)
+        responses = passes.layout(rollouts)
+        weighting = Weighting.PER_DECISION
+        return (
+            linear_statistics(responses, here, along.tangents[0], weighting=weighting),
+            change_statistics(responses, here, there, weighting=weighting),
+        )
+
+    def _sample(self, trainer: Any, policy: Policy, step: int) -> Rollouts:
+        every = range(len(self.prompts))
+        seeds = response_seeds(int(response_seeds(self.seed, [step])[0]), every)
+        process = trainer.accelerator.process_index
+        share = every[process :: trainer.accelerator.num_processes]
+        return sample(
+            policy,
+            [self.prompts[i] for i in share],
+            prompt_ids=share,
+            temperature=trainer.temperature,
+            max_tokens=trainer.max_completion_length,
+            seed=seeds[share],
+        )
+
+
+def _policy(trainer: Any) -> Policy:
+    processing = trainer.processing_class
+    return Policy(
+        model=trainer.model,
+        tokenizer=getattr(processing, "tokenizer", processing),
+        precision=_precision(trainer.model),
+        source=trainer.model.config._name_or_path,
+    )
+
+
+def _precision(model: nn.Module) -> Precision:
+    dtype = next(model.parameters()).dtype
+    for precision in Precision:
+        if precision.dtype == dtype:
+            return precision
+    raise InvalidValue(
+        f"PredictedChange: expected weights in one of {', '.join(Precision)}, got "
+        f"{dtype}; load the model in float32 or bfloat16, or leave it out"
+    )
+
+
+def _put(policy: Policy, values: Vector) -> None:
+    for name, p in policy.trained().items():
+        p.copy_(values[name])
+
+
+@contextmanager
+def _evaluating(policy: Policy) -> Iterator[None]:
+    """Evaluation mode, and every module back in its own afterwards."""
+    modes = [(module, module.training) for module in policy.model.modules()]
+    base: Any = policy.base
+    embedding = base.get_input_embeddings()
+    hooks = embedding._forward_hooks
+    policy.model.eval()
+    # Activation checkpointing of adapters asks embeddings for a gradient, by a hook
+    # that forward-mode AD does not allow.
+    embedding._forward_hooks = OrderedDict(
+        (key, hook)
+        for key, hook in hooks.items()
+        if not getattr(hook, "__name__", "").startswith("make_inputs_require_grad")
+    )
+    try:
+        yield
+    finally:
+        embedding._forward_hooks = hooks
+        for module, mode in modes:
+            module.training = mode
+
+
+def _of_all_processes(trainer: Any, part: PromptSums, prompts: int) -> PromptSums:
+    """The sums of all prompts, each of which one process has."""
+    accelerator = trainer.accelerator
+    if accelerator.num_processes == 1:
+        return part
+    rows_PM = np.zeros((prompts, len(part.columns)))
+    rows_PM[part.prompt] = part.sums
+    shared = torch.as_tensor(rows_PM, device=accelerator.device)
+    rows_PM = accelerator.reduce(shared, reduction="sum").cpu().numpy()
+    # With one response a prompt, the largest sum of weights is the largest weight.
+    largest = rows_PM[:, part.columns.index("w")].max() if "w" in part.columns else 1.0
+    return PromptSums(part.columns, np.arange(prompts), rows_PM, float(largest))

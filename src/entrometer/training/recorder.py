@@ -1,0 +1,109 @@
+"""Every update batch, kept as a table beside the checkpoints."""
+
+import hashlib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from accelerate.utils import gather_object
+
+from entrometer.runs import UpdateBatch, UpdateSettings, update_path, write_update
+from entrometer.training.instruments import Instrument, MicroBatch
+
+_Row = dict[str, Any]
+
+
+class Recorder(Instrument):
+    """Writes `updates/step-N.parquet` for every optimizer step N, on one process.
+
+    A step has one file, by its number: a step that is trained again after a restart
+    replaces what was recorded of it.
+    """
+
+    def __init__(self, run: Path | str | None = None) -> None:
+        """Record into `run`, or into the trainer's output directory."""
+        self.run = None if run is None else Path(run)
+        self._rows: list[_Row] = []
+
+    def attach(self, trainer: Any) -> None:
+        """Make room, and discard what is recorded of steps that are not yet taken."""
+        self.run = self.run or Path(trainer.args.output_dir)
+        if not trainer.accelerator.is_main_process:
+            return
+        folder = update_path(self.run, 0).parent
+        folder.mkdir(parents=True, exist_ok=True)
+        last = update_path(self.run, trainer.state.global_step).name
+        for path in folder.glob("step-*.parquet"):
+            if path.name > last:
+                path.unlink()
+
+    def micro_step(self, trainer: Any, micro: MicroBatch) -> None:
+        """Keep the rows of a micro-batch."""
+        self._rows += _rows(micro)
+
+    def update(self, trainer: Any, step: int) -> Mapping[str, float]:
+        """Write the rows of all processes, in the order of their prompts."""
+        rows: list[_Row] = sorted(gather_object(self._rows), key=lambda r: r["row"])
+        self._rows = []
+        if trainer.accelerator.is_main_process:
+            assert self.run is not None
+            settings = UpdateSettings(
+                step=step,
+                temperature=float(trainer.temperature),
+                max_tokens=int(trainer.max_completion_length),
+                rewards=tuple(trainer.reward_func_names),
+                reward_weights=tuple(trainer.reward_weights.tolist()),
+            )
+            write_update(update_path(self.run, step), _batch(rows, settings))
+        return {}
+
+
+def _rows(micro: MicroBatch) -> list[_Row]:
+    row, group = micro.row.tolist(), micro.group.tolist()
+    prompts, prompt_mask = micro.prompt_ids.cpu(), micro.prompt_mask.cpu().bool()
+    counted = micro.response_mask.cpu().bool()
+    tokens = micro.response_ids.cpu()
+    columns = {
+        "advantage": micro.advantage.expand_as(micro.S),
+        "S": micro.S,
+        "S_old": micro.S_old,
+        "H": micro.H,
+    }
+    tables = {name: x.float().cpu().numpy() for name, x in columns.items()}
+    rewards = micro.rewards.float().cpu().numpy()
+    rows: list[_Row] = []
+    for i in range(len(row)):
+        prompt = prompts[i][prompt_mask[i]].numpy().astype(np.int64)
+        # Padding is on the right and never counted; a tool's answer in between is not
+        # counted either, but is part of the response.
+        length = int(counted[i].nonzero().max()) + 1 if counted[i].any() else 1
+        rows.append(
+            {
+                "row": row[i],
+                "group": group[i],
+                "prompt": _name(prompt),
+                "prompt_tokens": prompt,
+                "response_tokens": tokens[i, :length].numpy().astype(np.int64),
+                "counted": counted[i, :length].numpy(),
+                "rewards": rewards[i],
+                **{name: table[i, :length] for name, table in tables.items()},
+            }
+        )
+    return rows
+
+
+def _batch(rows: list[_Row], settings: UpdateSettings) -> UpdateBatch:
+    columns: dict[str, Any] = {
+        name: tuple(row[name] for row in rows) for name in rows[0]
+    }
+    for name in ("row", "group", "prompt"):
+        columns[name] = np.array(columns[name], np.int64)
+    columns["rewards"] = np.stack(columns["rewards"])
+    return UpdateBatch(**columns, settings=settings)
+
+
+def _name(tokens: np.ndarray) -> int:
+    digest = hashlib.sha256(tokens.astype("<i8").tobytes()).digest()
+    # 63 bits: a name is never negative.
+    return int.from_bytes(digest[:8], "little") >> 1

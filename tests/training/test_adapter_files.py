@@ -1,0 +1,31 @@
+import json
+
+from entrometer.policy import load_policy, tiny_policy
+from entrometer.policy.tiny import save_tiny
+from entrometer.training.adapter_files import lean_on_base
+from tests.training.toy import quietly
+
+
+def test_an_adapter_names_its_base_and_leaves_the_tokenizer_to_it(tmp_path):
+    policy = tiny_policy(lora_rank=2, lora_std=0.3)
+    with quietly():
+        policy.model.save_pretrained(tmp_path)
+    policy.tokenizer.save_pretrained(tmp_path)
+    before = json.loads((tmp_path / "adapter_config.json").read_text())
+    lean_on_base(tmp_path, "tiny")
+    names = {p.name for p in tmp_path.iterdir()}
+    assert names == {"adapter_config.json", "adapter_model.safetensors"}
+    after = json.loads((tmp_path / "adapter_config.json").read_text())
+    assert after == before | {"base_model_name_or_path": "tiny"}
+    loaded = load_policy(tmp_path)
+    assert (
+        loaded.tokenizer("1+1=")["input_ids"] == policy.tokenizer("1+1=")["input_ids"]
+    )
+    assert loaded.trained().keys() == policy.trained().keys()
+
+
+def test_a_whole_model_stays_as_it_is(tmp_path):
+    save_tiny(tmp_path)
+    before = {p.name: p.read_bytes() for p in tmp_path.iterdir()}
+    lean_on_base(tmp_path, "smollm2")
+    assert {p.name: p.read_bytes() for p in tmp_path.iterdir()} == before

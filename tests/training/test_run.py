@@ -1,0 +1,191 @@
+"""A run from its config: what it leaves, and what it does not do twice."""
+
+import json
+import logging
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+
+from entrometer.errors import InvalidValue
+from entrometer.policy import load_policy
+from entrometer.runs import newest_complete, read_update, update_path, verify
+from entrometer.training import AdapterConfig, ImitationConfig, prolong, read_config
+from entrometer.training import run as room
+from tests.training.toy import CONFIG, digests, quietly
+
+
+def train(config, run, progress=None):
+    with quietly():
+        room.train(config, run, progress=progress)
+
+
+@pytest.fixture(scope="module")
+def told() -> list[tuple]:
+    """What the run said of its progress."""
+    return []
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory, told) -> Path:
+    run = tmp_path_factory.mktemp("runs") / "finished"
+    train(CONFIG, run, progress=lambda *heard: told.append(heard))
+    return run
+
+
+@pytest.fixture
+def copy(finished, tmp_path) -> Path:
+    shutil.copytree(finished, tmp_path / "copy")
+    return tmp_path / "copy"
+
+
+def test_what_a_run_directory_holds(finished):
+    assert sorted(p.name for p in finished.iterdir() if p.name[0] != ".") == [
+        "checkpoint-0",
+        "checkpoint-1",
+        "checkpoint-2",
+        "config.json",
+        "imitation",
+        "updates",
+    ]
+    assert read_config(finished) == CONFIG
+    assert newest_complete(finished) == (finished / "checkpoint-2", [])
+    assert len(list((finished / "updates").iterdir())) == 2
+
+
+def test_the_config_is_what_is_trained(finished):
+    batch = read_update(update_path(finished, 1))
+    assert batch.count == CONFIG.prompts * CONFIG.responses
+    assert batch.settings.rewards == ("answer", "format")
+    assert batch.settings.reward_weights == (1.0, CONFIG.format_weight)
+    assert batch.settings.max_tokens == CONFIG.max_tokens
+    assert max(t.size for t in batch.response_tokens) <= CONFIG.max_tokens
+    adapter = json.loads((finished / "checkpoint-2/adapter_config.json").read_text())
+    assert adapter["r"] == 8
+    assert adapter["base_model_name_or_path"] == "tiny"
+    state = json.loads((finished / "checkpoint-2/trainer_state.json").read_text())
+    last = state["log_history"][-1]
+    for name in ("entropy/token", "effective_samples/tokens", "noise_scale/trace"):
+        assert name in last
+
+
+def test_progress_is_told_of_every_step_of_both_stages(finished, told):
+    steps = [(stage, step, steps) for stage, step, steps, _ in told]
+    assert steps == [
+        ("imitation", 1, 2),
+        ("imitation", 2, 2),
+        ("Dr-GRPO", 1, 2),
+        ("Dr-GRPO", 2, 2),
+    ]
+    assert all("loss" in metrics for *_, metrics in told)
+
+
+def test_imitation_leaves_a_complete_adapter_that_training_begins_with(finished):
+    verify(finished / "imitation")
+    assert not (finished / "imitation" / "training_args.bin").exists()
+    imitated = load_policy(finished / "imitation").trained()
+    begun = load_policy(finished / "checkpoint-0").trained()
+    fresh = room._fresh(CONFIG).trained()
+    assert all(torch.equal(begun[name], imitated[name]) for name in fresh)
+    assert any(not torch.equal(begun[name], fresh[name]) for name in fresh)
+
+
+def test_what_is_finished_is_not_done_again(copy, monkeypatch):
+    """Resumed in the middle, with an imitation that would fail."""
+
+    def fail(*args):
+        raise AssertionError("imitation was done again")
+
+    monkeypatch.setattr(room, "imitate", fail)
+    expected = digests(copy, 2)
+    shutil.rmtree(copy / "checkpoint-2")
+    train(CONFIG, copy)
+    assert digests(copy, 2) == expected
+
+
+def test_imitation_that_was_not_finished_is_done_again(copy):
+    """As it was, to the bit: all that it draws comes from the seed."""
+    weights = copy / "imitation" / "adapter_model.safetensors"
+    expected = weights.read_bytes()
+    (copy / "imitation").rename(copy / ".imitation")
+    (copy / ".imitation" / "manifest.json").unlink()
+    (copy / ".imitation" / "adapter_model.safetensors").write_bytes(b"half")
+    train(CONFIG, copy)
+    verify(copy / "imitation")
+    assert weights.read_bytes() == expected
+
+
+def test_a_damaged_newest_checkpoint_is_told_of_and_trained_again(copy, caplog):
+    expected = digests(copy, 2)
+    (copy / "checkpoint-2" / "scheduler.pt").unlink()
+    with caplog.at_level(logging.WARNING):
+        train(CONFIG, copy)
+    (warned,) = [r for r in caplog.records if r.name == "entrometer.training.run"]
+    assert "scheduler.pt" in warned.getMessage()
+    assert digests(copy, 2) == expected
+
+
+def test_a_run_with_damaged_checkpoints_alone_is_not_begun_anew(copy):
+    for step in range(3):
+        (copy / f"checkpoint-{step}" / "optimizer.pt").unlink()
+    with pytest.raises(InvalidValue, match=r"only damaged ones.*optimizer\.pt"):
+        train(CONFIG, copy)
+
+
+def test_a_directory_of_another_run_is_refused(finished):
+    with pytest.raises(InvalidValue, match="another config"):
+        train(replace(CONFIG, seed=1), finished)
+    assert read_config(finished) == CONFIG
+
+
+def test_a_prolonged_run_is_the_longer_run(finished, copy, tmp_path):
+    longer = prolong(copy, 1)
+    assert longer == replace(CONFIG, steps=3) == read_config(copy)
+    train(longer, copy)
+    shutil.copytree(finished / "imitation", tmp_path / "longer" / "imitation")
+    train(longer, tmp_path / "longer")
+    assert digests(copy, 3) == digests(tmp_path / "longer", 3)
+
+
+def test_a_run_is_not_made_shorter(copy):
+    with pytest.raises(InvalidValue, match="additional steps from 0, got -1"):
+        prolong(copy, -1)
+
+
+def test_a_whole_model_without_imitation(tmp_path):
+    config = replace(CONFIG, adapter=None, imitation=ImitationConfig(steps=0), steps=1)
+    train(config, tmp_path)
+    assert not (tmp_path / "imitation").exists()
+    assert (tmp_path / "checkpoint-1" / "model.safetensors").is_file()
+
+
+def test_a_whole_model_with_imitation(tmp_path):
+    config = replace(CONFIG, adapter=None, steps=1)
+    train(config, tmp_path)
+    imitated = load_policy(tmp_path / "imitation").trained()
+    begun = load_policy(tmp_path / "checkpoint-0").trained()
+    assert all(torch.equal(begun[name], imitated[name]) for name in imitated)
+
+
+def test_an_adapter_is_as_the_config_says():
+    config = replace(
+        CONFIG, adapter=AdapterConfig(rank=3, alpha=5, modules=("q_proj", "up_proj"))
+    )
+    trained = room._fresh(config).trained()
+    assert {name.split(".")[-4] for name in trained} == {"q_proj", "up_proj"}
+    assert {min(value.shape) for value in trained.values()} == {3}
+
+
+def test_the_level_goes_to_the_task(tmp_path, monkeypatch):
+    made = {}
+
+    def task(name, **settings):
+        made.update(settings)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(room, "task", task)
+    with pytest.raises(KeyboardInterrupt):
+        train(replace(CONFIG, level="high"), tmp_path)
+    assert made == {"level": "high"}
