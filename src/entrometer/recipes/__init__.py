@@ -1,0 +1,25 @@
+"""Complete configs by name, each a function."""
+
+from collections.abc import Callable
+
+from entrometer.errors import MissingKey, nearest_name
+from entrometer.recipes.reference import reference, tiny_twin
+from entrometer.training.config import TrainConfig
+
+RECIPES: dict[str, Callable[[], TrainConfig]] = {
+    "reference": reference,
+    "tiny-twin": tiny_twin,
+}
+
+
+def recipe(name: str) -> TrainConfig:
+    """Return the config of that name."""
+    if name not in RECIPES:
+        raise MissingKey(
+            f"expected a recipe of {sorted(RECIPES)}, got {name!r}; name one of them."
+            f"{nearest_name(name, RECIPES)}"
+        )
+    return RECIPES[name]()
+
+
+__all__ = ["RECIPES", "recipe", "reference", "tiny_twin"]
