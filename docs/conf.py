@@ -39,6 +39,8 @@ nitpicky = True
 # Names of Python and of other projects, which this site does not link to: links would
 # need their inventories, and so a network, at every build.
 nitpick_ignore_regex = [
-    (r"py:.*", r"(collections|jaxtyping|numpy|np|os|pathlib|scipy|torch)\..*"),
+    (r"py:.*", r"(collections|jaxtyping|numpy|np|os|pathlib|random|scipy|torch)\..*"),
     (r"py:class", r"Tensor|ndarray|NDArray"),
+    # A type variable: any function or class that makes a task.
+    (r"py:class", r"entrometer\.tasks\.registry\.Factory"),
 ]

@@ -70,7 +70,8 @@ def _reward(ax: Axes, metrics: Metrics) -> None:
     for name, (label, colour, dash) in looks.items():
         if name in metrics:
             ax.plot(step, metrics[name], dash, color=colour, label=label)
-    ax.legend(loc="center right")
+    # Below: the curves fill the axes.
+    ax.legend(loc="upper center", bbox_to_anchor=(0.5, -0.16), ncols=3)
 
 
 def _noise(ax: Axes, metrics: Metrics) -> None:

@@ -1,6 +1,6 @@
 """Problems, how they are asked, and how answers that nobody can trust are judged."""
 
-from entrometer.tasks.arithmetic import Arithmetic
+from entrometer.tasks.arithmetic import Arithmetic, Level, Sum
 from entrometer.tasks.gsm8k import GSM8K, WorkedProblem
 from entrometer.tasks.gsm8k_files import ProblemsNotFound, UnreadableProblems
 from entrometer.tasks.registry import register, task, task_names
@@ -11,10 +11,12 @@ from entrometer.tasks.verifier_process import VerifierUnavailable
 __all__ = [
     "GSM8K",
     "Arithmetic",
+    "Level",
     "Problem",
     "ProblemsNotFound",
     "Score",
     "Split",
+    "Sum",
     "Task",
     "UnreadableProblems",
     "Verifier",

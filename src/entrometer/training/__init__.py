@@ -16,26 +16,16 @@ if TYPE_CHECKING:
         save_config,
     )
     from entrometer.training.instruments import Instrument, Instrumented, MicroBatch
-    from entrometer.training.probes import (
-        EffectiveSampleSize,
-        Entropy,
-        NoiseScale,
-        PredictedChange,
-    )
     from entrometer.training.recorder import Recorder
     from entrometer.training.run import prolong, train
     from entrometer.training.trainer import Trainer
 
 _HOMES = {
     "AdapterConfig": "config",
-    "EffectiveSampleSize": "probes",
-    "Entropy": "probes",
     "ImitationConfig": "config",
     "Instrument": "instruments",
     "Instrumented": "instruments",
     "MicroBatch": "instruments",
-    "NoiseScale": "probes",
-    "PredictedChange": "probes",
     "Recorder": "recorder",
     "TrainConfig": "config",
     "Trainer": "trainer",
@@ -47,14 +37,10 @@ _HOMES = {
 
 __all__ = [
     "AdapterConfig",
-    "EffectiveSampleSize",
-    "Entropy",
     "ImitationConfig",
     "Instrument",
     "Instrumented",
     "MicroBatch",
-    "NoiseScale",
-    "PredictedChange",
     "Recorder",
     "TrainConfig",
     "Trainer",
@@ -69,3 +55,7 @@ def __getattr__(name: str) -> Any:
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return __all__

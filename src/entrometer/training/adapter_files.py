@@ -34,6 +34,9 @@ def lean_on_base(directory: Path, base: str) -> None:
         return
     config = json.loads(path.read_text(encoding="utf-8"))
     config["base_model_name_or_path"] = base
+    if isinstance(config.get("target_modules"), list):
+        # A set in PEFT, in another order in every process.
+        config["target_modules"].sort()
     with atomic_write(path) as file:
         file.write(json.dumps(config, indent=2, sort_keys=True).encode())
     for name in _NOT_NEEDED:

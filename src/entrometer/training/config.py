@@ -1,7 +1,7 @@
 """What a training run is: every setting, in one frozen object."""
 
 import json
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -68,10 +68,10 @@ class TrainConfig:
     problems: int = 2048
     """Problems of the training split to draw from."""
 
-    adapter: AdapterConfig | None = field(default_factory=AdapterConfig)
+    adapter: AdapterConfig | None = AdapterConfig()
     """The adapter to train; None trains every parameter."""
 
-    imitation: ImitationConfig = field(default_factory=ImitationConfig)
+    imitation: ImitationConfig = ImitationConfig()
     """What comes before Dr-GRPO."""
 
     steps: int = 64

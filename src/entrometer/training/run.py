@@ -28,7 +28,7 @@ from entrometer.training.probes import (
     NoiseScale,
     PredictedChange,
 )
-from entrometer.training.processes import on_cpu, processes
+from entrometer.training.processes import on_cpu, processes, sharded
 from entrometer.training.progress import Progress, ShowProgress, without_bars
 from entrometer.training.recorder import Recorder
 from entrometer.training.rewards import prompt_table, reward_functions
@@ -145,8 +145,8 @@ def make_trainer(
 
 def _instruments(config: TrainConfig, task: Task, policy: Policy) -> list[Instrument]:
     instruments: list[Instrument] = [Recorder(), Entropy(), EffectiveSampleSize()]
-    if config.prompts * config.responses > config.micro_batch:
-        # Noise is told from signal by two batch sizes.
+    if config.prompts * config.responses > config.micro_batch and not sharded():
+        # Noise is told from signal by two batch sizes, on whole gradients.
         instruments.append(NoiseScale())
     if config.predict_every:
         held_out = task.problems(Split.TEST, config.predict_prompts)

@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.distributed.checkpoint.state_dict import get_optimizer_state_dict
 from transformers import TrainerCallback
 from transformers.trainer_utils import rotate_checkpoints
 from trl import GRPOTrainer
@@ -224,5 +225,15 @@ class _SaveAtStart(TrainerCallback):
         self.trainer = trainer
 
     def on_train_begin(self, args: Any, state: Any, *rest: Any, **kwargs: Any) -> None:
-        if not self.trainer._resumed:
-            self.trainer._save_checkpoint(self.trainer.model, trial=None)
+        trainer = self.trainer
+        if trainer._resumed:
+            return
+        if trainer.accelerator.is_fsdp2:
+            # Torch saves a sharded optimizer that has no state yet by way of a step
+            # with gradients of 0, which would be counted: bias corrections of Adam
+            # would then be those of one step later.
+            get_optimizer_state_dict(trainer.model, trainer.optimizer)
+            for state in trainer.optimizer.state.values():
+                for value in state.values():
+                    value.zero_()
+        trainer._save_checkpoint(trainer.model, trial=None)
