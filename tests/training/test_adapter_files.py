@@ -16,7 +16,11 @@ def test_an_adapter_names_its_base_and_leaves_the_tokenizer_to_it(tmp_path):
     names = {p.name for p in tmp_path.iterdir()}
     assert names == {"adapter_config.json", "adapter_model.safetensors"}
     after = json.loads((tmp_path / "adapter_config.json").read_text())
-    assert after == before | {"base_model_name_or_path": "tiny"}
+    modules = sorted(before["target_modules"])
+    assert after == before | {
+        "base_model_name_or_path": "tiny",
+        "target_modules": modules,
+    }
     loaded = load_policy(tmp_path)
     assert (
         loaded.tokenizer("1+1=")["input_ids"] == policy.tokenizer("1+1=")["input_ids"]
