@@ -86,5 +86,5 @@ def digests(run: Path) -> dict[str, str]:
     """The sha256 of the last weights and optimizer, and of every recorded batch."""
     _, last = checkpoints(run)[-1]
     paths = [last / "adapter_model.safetensors", last / "optimizer.pt"]
-    paths += sorted((run / "updates").iterdir())
+    paths += sorted((run / "updates").glob("step-*.parquet"))
     return {p.name: hashlib.sha256(p.read_bytes()).hexdigest() for p in paths}

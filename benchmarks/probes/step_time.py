@@ -19,8 +19,7 @@ RESPONSES = 4
 LENGTH = 48
 HELD_OUT = 16
 WARM_UP = 1
-ROUNDS = 8
-PREDICTIONS = 2
+ROUNDS = 6
 
 
 def step_times() -> tuple[float, dict[str, Any]]:
@@ -52,9 +51,9 @@ def step_times() -> tuple[float, dict[str, Any]]:
             for text in questions(watched.processing_class, HELD_OUT, seed=1)
         ]
         watched.instruments += (PredictedChange(every=1, prompts=prompts),)
-        predicting = [seconds(watched) for _ in range(WARM_UP + PREDICTIONS)]
+        predicting = seconds(watched)
     bare_step, watched_step = (median(column) for column in zip(*pairs, strict=True))
-    price = median(predicting[WARM_UP:]) - watched_step
+    price = predicting - watched_step
     return median(ratios), {
         "threads": torch.get_num_threads(),
         "responses": PROMPTS * RESPONSES,

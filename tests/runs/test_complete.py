@@ -67,8 +67,16 @@ def test_sealing_again_lists_what_is_there_now(run):
         verify(directory)
 
 
-@pytest.mark.parametrize("name", [*FILES, "../updates/10.parquet"])
-@pytest.mark.parametrize("damage", ["deleted", "cut", "longer", "flipped", "replaced"])
+@pytest.mark.parametrize(
+    ("name", "damage"),
+    [
+        (name, damage)
+        for name in [*FILES, "../updates/10.parquet"]
+        for damage in ("deleted", "cut", "longer", "flipped", "replaced")
+        # An empty file has nothing to cut or to flip.
+        if name != "empty" or damage not in ("cut", "flipped")
+    ],
+)
 def test_a_damaged_file_is_refused_by_name(run, name, damage):
     path = run / "checkpoint-10" / name
     content = path.read_bytes()
@@ -79,8 +87,6 @@ def test_a_damaged_file_is_refused_by_name(run, name, damage):
         path.mkdir()
     elif damage == "longer":
         path.write_bytes(content + b"\0")
-    elif not content:
-        pytest.skip("nothing to cut or to flip")
     elif damage == "cut":
         path.write_bytes(content[:-1])
     else:

@@ -24,6 +24,14 @@ class Uncut:
     logs: list[dict[str, float]]
 
 
+@pytest.fixture(scope="session", autouse=True)
+def _silent() -> Iterator[None]:
+    """Trainers of TRL tell the hub that they were made, unless told not to."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr("huggingface_hub.constants.HF_HUB_DISABLE_TELEMETRY", True)
+        yield
+
+
 @pytest.fixture(autouse=True)
 def _generator() -> Iterator[None]:
     """A trainer seeds the global generator, and draws from it."""

@@ -11,10 +11,16 @@ import torch
 
 from entrometer.errors import InvalidValue
 from entrometer.policy import load_policy
-from entrometer.runs import newest_complete, read_update, update_path, verify
+from entrometer.runs import (
+    checkpoints,
+    newest_complete,
+    read_update,
+    update_path,
+    verify,
+)
 from entrometer.training import AdapterConfig, ImitationConfig, prolong, read_config
 from entrometer.training import run as room
-from tests.training.toy import CONFIG, digests, quietly
+from tests.training.toy import CONFIG, Letters, digests, quietly
 
 
 def train(config, run, progress=None):
@@ -105,6 +111,13 @@ def test_what_is_finished_is_not_done_again(copy, monkeypatch):
     assert digests(copy, 2) == expected
 
 
+def test_a_finished_run_takes_no_step_more(copy):
+    expected = digests(copy, 2)
+    train(CONFIG, copy)
+    assert checkpoints(copy)[-1][0] == 2
+    assert digests(copy, 2) == expected
+
+
 def test_imitation_that_was_not_finished_is_done_again(copy):
     """As it was, to the bit: all that it draws comes from the seed."""
     weights = copy / "imitation" / "adapter_model.safetensors"
@@ -161,7 +174,14 @@ def test_a_whole_model_without_imitation(tmp_path):
     assert (tmp_path / "checkpoint-1" / "model.safetensors").is_file()
 
 
-def test_a_whole_model_with_imitation(tmp_path):
+def test_a_whole_model_with_imitation_and_nothing_told_to_the_hub(
+    tmp_path, monkeypatch
+):
+    def send(**about):
+        raise AssertionError(about)
+
+    monkeypatch.setattr("trl.trainer.base_trainer.send_telemetry", send)
+    monkeypatch.delenv("CI", raising=False)
     config = replace(CONFIG, adapter=None, steps=1)
     train(config, tmp_path)
     imitated = load_policy(tmp_path / "imitation").trained()
@@ -189,3 +209,18 @@ def test_the_level_goes_to_the_task(tmp_path, monkeypatch):
     with pytest.raises(KeyboardInterrupt):
         train(replace(CONFIG, level="high"), tmp_path)
     assert made == {"level": "high"}
+
+
+@pytest.mark.parametrize("way", ["ACCELERATE_USE_FSDP", "ACCELERATE_USE_DEEPSPEED"])
+def test_noise_is_measured_where_gradients_are_whole(monkeypatch, way):
+    def names(config):
+        made = room._instruments(config, Letters(), room._fresh(config))
+        return [type(instrument).__name__ for instrument in made]
+
+    assert "NoiseScale" in names(CONFIG)
+    # One micro-batch an update has nothing to compare.
+    assert "NoiseScale" not in names(replace(CONFIG, micro_batch=8))
+    monkeypatch.setenv(way, "true")
+    assert "NoiseScale" not in names(CONFIG)
+    # What was asked for is refused by itself, and not left out.
+    assert "PredictedChange" in names(replace(CONFIG, predict_every=1))

@@ -19,6 +19,11 @@ from entrometer.training.processes import on_cpu, processes
 from entrometer.training.progress import Progress, ShowProgress
 
 
+class _Trainer(SFTTrainer):  # type: ignore[misc]
+    def _send_telemetry(self) -> None:
+        """Send none: TRL would tell the hub of every trainer that is made."""
+
+
 def imitate(
     policy: Policy,
     task: Task,
@@ -40,7 +45,7 @@ def imitate(
             f"batch={settings.batch}; make it a multiple"
         )
     stage = directory.with_name(f".{directory.name}")
-    trainer = SFTTrainer(
+    trainer = _Trainer(
         model=policy.model,
         args=SFTConfig(
             output_dir=str(stage),

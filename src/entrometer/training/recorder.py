@@ -37,6 +37,9 @@ class Recorder(Instrument):
         for path in folder.glob("step-*.parquet"):
             if path.name > last:
                 path.unlink()
+        for path in folder.glob(".step-*.tmp"):
+            # What a killed process was writing.
+            path.unlink()
 
     def micro_step(self, trainer: Any, micro: MicroBatch) -> None:
         """Keep the rows of a micro-batch."""

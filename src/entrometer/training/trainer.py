@@ -14,7 +14,6 @@ from torch.distributed.checkpoint.state_dict import get_optimizer_state_dict
 from transformers import TrainerCallback
 from transformers.trainer_utils import rotate_checkpoints
 from trl import GRPOTrainer
-from trl.trainer.utils import RepeatSampler
 
 from entrometer.errors import InvalidValue
 from entrometer.runs import (
@@ -26,6 +25,7 @@ from entrometer.runs import (
     verify,
 )
 from entrometer.training.adapter_files import lean_on_base
+from entrometer.training.epoch_sampler import EpochSampler
 from entrometer.training.instruments import Instrumented
 
 logger = logging.getLogger(__name__)
@@ -53,7 +53,7 @@ class Trainer(Instrumented, GRPOTrainer):  # type: ignore[misc]
         super().__init__(*args, **kwargs)
         self._base = base
         self._stage: Path | None = None
-        self._sampler: _EpochSampler | None = None
+        self._sampler: EpochSampler | None = None
         self._resumed = False
         self.add_callback(_SaveAtStart(self))
 
@@ -81,6 +81,9 @@ class Trainer(Instrumented, GRPOTrainer):  # type: ignore[misc]
             # Before anything is loaded: weights come first, and a cut file of weights
             # would end in an error of somebody else's.
             self._check(Path(resume_from_checkpoint))
+            if 0 < self.args.max_steps <= _steps_taken(Path(resume_from_checkpoint)):
+                # A Trainer looks whether it is done only after the next step.
+                return None
         return super().train(
             resume_from_checkpoint=resume_from_checkpoint or None, **kwargs
         )
@@ -88,11 +91,14 @@ class Trainer(Instrumented, GRPOTrainer):  # type: ignore[misc]
     def create_model_card(self, *args: Any, **kwargs: Any) -> None:
         """Write none: a run says what it is by its config."""
 
+    def _send_telemetry(self) -> None:
+        """Send none: TRL would tell the hub of every trainer that is made."""
+
     def _get_train_sampler(self, dataset: Any = None) -> Any:
         sampler = super()._get_train_sampler(dataset)
         # TRL's draws the order of an epoch from a generator that begins anew when
         # training is resumed; this one knows the epoch.
-        sampler.__class__ = _EpochSampler
+        sampler.__class__ = EpochSampler
         self._sampler = sampler
         return sampler
 
@@ -212,12 +218,9 @@ class Trainer(Instrumented, GRPOTrainer):  # type: ignore[misc]
         return [path for path in paths if path.is_file()]
 
 
-class _EpochSampler(RepeatSampler):  # type: ignore[misc]
-    """TRL's sampler, in an order that the seed and the epoch alone decide."""
-
-    def set_epoch(self, epoch: int) -> None:
-        if self.shuffle:
-            self.generator.manual_seed(self.seed + epoch)
+def _steps_taken(checkpoint: Path) -> int:
+    state = json.loads((checkpoint / "trainer_state.json").read_text(encoding="utf-8"))
+    return int(state["global_step"])
 
 
 class _SaveAtStart(TrainerCallback):
