@@ -9,7 +9,11 @@ import torch
 from peft import LoraConfig, get_peft_model
 from transformers import AutoConfig, AutoModelForCausalLM, Trainer
 
-from entrometer.policy.optimizer_state import decay_groups, read_optimizer_state
+from entrometer.policy.optimizer_state import (
+    decay_groups,
+    read_learning_rate,
+    read_optimizer_state,
+)
 from entrometer.policy.sources import SourceNotFound, UnreadableSource
 from entrometer.policy.tiny import tiny_policy
 
@@ -116,6 +120,19 @@ def test_adam_without_decay_is_accepted(tmp_path):
     assert set(read.hyperparameters.weight_decay.values()) == {0.0}
 
 
+def test_before_the_first_step_the_state_is_fresh(tmp_path):
+    made = Optimized()
+    path = made.save(tmp_path, lambda content: content["state"].clear())
+    read = read_optimizer_state(path, made.model)
+    assert read.state.step == 0
+    assert read.untouched == ()
+    assert list(read.state.first_moment) == made.names
+    assert not any(m.any() for m in read.state.first_moment.values())
+    assert not any(m.any() for m in read.state.second_moment.values())
+    assert read.hyperparameters.weight_decay == dict.fromkeys(made.names, 0.1)
+    assert read_learning_rate(path) == 1e-3
+
+
 def test_a_parameter_that_never_had_a_gradient_is_left_out_and_named(tmp_path):
     made = Optimized(skip=(3,))
     read = read_optimizer_state(made.save(tmp_path), made.model)
@@ -180,7 +197,6 @@ def first_moment(content):
         (lambda c: first_moment(c).fill_(torch.nan), "no training gives"),
         (lambda c: c["state"][1]["exp_avg_sq"].fill_(-1.0), "negative square"),
         (lambda c: c["state"][0]["step"].fill_(7.0), r"one number of steps.*\[2, 7\]"),
-        (lambda c: c["state"].clear(), "no state at all"),
         (
             lambda c: c["state"].update({99: c["state"][0]}),
             "1 parameters that are in no",

@@ -32,6 +32,7 @@ from entrometer.estimators.pass_at_k import (
     pass_statistics,
     share_estimate,
 )
+from entrometer.estimators.power_law import PowerLaw, power_law
 from entrometer.estimators.prompt_sums import PromptSums
 from entrometer.estimators.quadratic_term import (
     linear_regime,
@@ -45,6 +46,8 @@ from entrometer.estimators.reward_change import (
     reward_gradient_weights,
     reward_slope_statistics,
 )
+from entrometer.estimators.sample_size import sample_size_ratio
+from entrometer.estimators.synthetic import scatter, synthetic_batches
 from entrometer.estimators.tables import Baseline, Curvatures, Tables, Tangents
 from entrometer.estimators.two_batch import (
     TwoBatchVariance,
@@ -65,6 +68,7 @@ __all__ = [
     "Per",
     "PositionBaseline",
     "PositionFit",
+    "PowerLaw",
     "PromptSums",
     "Responses",
     "RidgeBaseline",
@@ -90,6 +94,7 @@ __all__ = [
     "noise_scale_moments",
     "pass_at_k",
     "pass_statistics",
+    "power_law",
     "prefix_features",
     "quadratic_statistics",
     "quadratic_term",
@@ -97,8 +102,11 @@ __all__ = [
     "reward_change_statistics",
     "reward_gradient_weights",
     "reward_slope_statistics",
+    "sample_size_ratio",
+    "scatter",
     "share_estimate",
     "summed",
+    "synthetic_batches",
     "token_influence",
     "two_batch_term",
     "two_batch_variance",

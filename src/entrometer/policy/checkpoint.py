@@ -2,12 +2,13 @@
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import torch
 
 from entrometer.calculus import AdamWHyperparameters, AdamWState
 from entrometer.policy.loading import load_policy
-from entrometer.policy.optimizer_state import read_optimizer_state
+from entrometer.policy.optimizer_state import read_learning_rate, read_optimizer_state
 from entrometer.policy.policy import Policy
 from entrometer.policy.precision import Precision
 from entrometer.policy.sources import (
@@ -81,6 +82,11 @@ def load_checkpoint(
             f"trainer_state.json counts {step}: the files are of different "
             "checkpoints. Copy the whole directory again."
         )
+    if optimizer.state.step == 0 and step > 0:
+        raise UnreadableSource(
+            f"{path}: expected the moments of AdamW after {step} steps, got an "
+            "optimizer.pt without any. Copy the whole directory again."
+        )
     parameters = dict(policy.model.named_parameters())
     for name in optimizer.untouched:
         parameters[name].requires_grad_(False)
@@ -90,6 +96,25 @@ def load_checkpoint(
         hyperparameters=optimizer.hyperparameters,
         learning_rate=optimizer.learning_rate,
         step=step,
+    )
+
+
+class Schedule(NamedTuple):
+    """Where a checkpoint stands in its training."""
+
+    step: int
+    """Steps of the training run."""
+
+    learning_rate: float
+    """Of the step to come."""
+
+
+def read_schedule(path: Path | str) -> Schedule:
+    """Read where a checkpoint stands, without its model."""
+    path = local_directory(Path(path).expanduser())
+    return Schedule(
+        _global_step(path / "trainer_state.json"),
+        read_learning_rate(path / "optimizer.pt"),
     )
 
 

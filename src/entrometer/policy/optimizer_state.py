@@ -55,6 +55,7 @@ def read_optimizer_state(path: Path, model: nn.Module) -> OptimizerState:
     A parameter without state never had a gradient, and AdamW passes it over, weight
     decay included. It is left out of the state and named in `untouched`. Zero moments
     would be wrong for it: they would be corrected as if they had $n$ steps behind them.
+    Where no parameter has state, no step was taken yet, and the state is fresh.
 
     Args:
         path: An `optimizer.pt` as a Trainer saves it.
@@ -70,6 +71,11 @@ def read_optimizer_state(path: Path, model: nn.Module) -> OptimizerState:
     untouched = []
     for group, group_names in zip(groups, names, strict=True):
         for key, name in zip(group["params"], group_names, strict=True):
+            if not moments:
+                moment = torch.zeros_like(parameters[name]).detach()
+                first[name], second[name], steps[name] = moment, moment.clone(), 0
+                decay[name] = float(group["weight_decay"])
+                continue
             if key not in moments:
                 untouched.append(name)
                 continue
@@ -81,7 +87,7 @@ def read_optimizer_state(path: Path, model: nn.Module) -> OptimizerState:
     if len(set(steps.values())) != 1:
         raise UnreadableSource(
             f"{path}: expected one number of steps for all parameters, got "
-            f"{sorted(set(steps.values())) or 'no state at all'}. Use a checkpoint in "
+            f"{sorted(set(steps.values()))}. Use a checkpoint in "
             "which every trained parameter had a gradient in every step."
         )
     in_order = [name for name in parameters if name in steps]
@@ -99,6 +105,12 @@ def read_optimizer_state(path: Path, model: nn.Module) -> OptimizerState:
         settings["lr"],
         tuple(untouched),
     )
+
+
+def read_learning_rate(path: Path) -> float:
+    """The learning rate of the step to come, for which no model is needed."""
+    rate: float = _common_settings(path, _load(path)["param_groups"])["lr"]
+    return rate
 
 
 def _load(path: Path) -> Mapping[str, Any]:

@@ -36,6 +36,7 @@ def seal(
     directory: Path,
     *,
     beside: Iterable[Path] = (),
+    without: Iterable[str] = (),
     about: dict[str, Any] | None = None,
     destination: Path | None = None,
 ) -> None:
@@ -47,10 +48,16 @@ def seal(
     Args:
         directory: What is complete.
         beside: Files outside of it without which it is not, recorded by relative path.
+        without: Folders in it that are no part of it, such as a cache.
         about: What else the manifest should say, as JSON can hold it.
         destination: Where it will be published; by default it stays.
     """
-    inside = [p for p in sorted(directory.rglob("*")) if p.is_file()]
+    left_out = [directory / folder for folder in without]
+    inside = [
+        p
+        for p in sorted(directory.rglob("*"))
+        if p.is_file() and not any(p.is_relative_to(folder) for folder in left_out)
+    ]
     names = {p.relative_to(directory).as_posix(): p for p in inside}
     names.pop(MANIFEST, None)
     for path in sorted(beside):

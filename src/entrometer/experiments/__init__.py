@@ -1,0 +1,1 @@
+"""Claims, each composed of passes and estimators; one a folder."""

@@ -1,0 +1,1 @@
+"""The change of entropy that one update makes, measured and predicted."""

@@ -1,0 +1,194 @@
+"""What passes cost here: each kind timed on a few responses of the measurement."""
+
+import time
+from collections import defaultdict
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy.optimize import nnls
+
+from entrometer.experiments.entropy_change.cost import (
+    Batch,
+    Size,
+    Work,
+    count,
+    stage,
+    work,
+)
+from entrometer.experiments.entropy_change.plan import CheckpointPlan, UpdatePlan
+from entrometer.experiments.entropy_change.requests import (
+    Draw,
+    Forward,
+    Jvp,
+    Jvp2,
+    OneBatch,
+    Products,
+    Step,
+    Subject,
+)
+from entrometer.experiments.entropy_change.worker import Worker
+from entrometer.policy import Policy
+from entrometer.runs import Rollouts, read_rollouts, response_seeds
+
+FEW, MORE = (4, 2), (12, 4)
+"""Responses of the evaluation batch, and prompts and responses a prompt of an update."""
+
+_QUICK = 5.0
+"""Seconds: what takes longer is not done twice for its price."""
+
+
+@dataclass(frozen=True)
+class Price:
+    r"""Seconds of a kind of pass: $t = a\,\text{calls} + b\,\text{tokens}$."""
+
+    first: float
+    """What the first of a process takes longer."""
+
+    call: float
+    token: float
+
+    def seconds(self, done: Work) -> float:
+        """Of one pass that is not the first."""
+        return self.call * done.calls + self.token * done.tokens
+
+
+class Architecture(NamedTuple):
+    """What decides the memory of a policy."""
+
+    parameters: int
+    trained: int
+    layers: int
+    width: int
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """Prices on this machine."""
+
+    prices: dict[str, Price]
+    """By stage."""
+
+    first_load: float
+    load: float
+    """Seconds to load the policy, the first time and again."""
+
+    lengths: tuple[tuple[int, int], ...]
+    """Tokens of the prompt and of the response, of every response that was drawn."""
+
+    architecture: Architecture
+
+    def size(self, batch: Batch) -> Size:
+        """The size that a batch is expected to have."""
+        n = count(batch)
+        prompt, response = np.mean(self.lengths, axis=0)
+        longest = max(length for _, length in self.lengths)
+        return Size(n, n * response, n * (prompt + response), longest)
+
+
+def calibrate(point: CheckpointPlan) -> Calibration:
+    """Carry out a small part of a plan, in a store that is thrown away."""
+    seconds: dict[str, list[float]] = defaultdict(list)
+    amounts: dict[str, list[Work]] = defaultdict(list)
+    first: dict[str, float] = defaultdict(float)
+    lengths: list[tuple[int, int]] = []
+    with TemporaryDirectory() as folder:
+        store = Path(folder)
+        worker = Worker(store)
+        first_load = _seconds(lambda: worker.checkpoint(point.subject))
+        architecture = _architecture(worker.checkpoint(point.subject).policy)
+        load = first_load
+        if first_load < _QUICK:
+            worker = Worker(store)
+            load = _seconds(lambda: worker.checkpoint(point.subject))
+
+        def size(batch: Batch) -> Size:
+            assert isinstance(batch, Draw)
+            return _size(read_rollouts(batch.path(store)))
+
+        for few in (True, False):
+            for request in _part(point, *(FEW if few else MORE)).requests():
+                name = stage(request)
+                worker.checkpoint(request.subject)
+                taken = _seconds(lambda r=request: worker.carry_out(r))
+                if few:
+                    again = _seconds(lambda r=request: worker.carry_out(r))
+                    first[name] = max(first[name], taken - again)
+                    taken = again
+                seconds[name].append(taken)
+                amounts[name].append(work(request, size))
+                if isinstance(request, Draw):
+                    lengths += _lengths(read_rollouts(request.path(store)))
+    prices = {
+        name: Price(first[name], *nnls(np.array(amounts[name]), np.array(t))[0])
+        for name, t in seconds.items()
+    }
+    return Calibration(prices, first_load, load, tuple(lengths), architecture)
+
+
+def _part(point: CheckpointPlan, prompts: int, group: int) -> CheckpointPlan:
+    """A plan of the same kinds of passes: one shard, one update, one learning rate."""
+    subject, whole, update = point.subject, point.draws[0], point.updates[0]
+    draw = _draw(whole, np.array(whole.problems[:prompts]))
+    here = Forward(subject=subject, rollouts=draw)
+    problems = np.repeat(list(dict.fromkeys(whole.problems))[:group], group)
+    step = replace(update.step, batch=_draw(whole, problems))
+    eta = next(iter(update.changes))
+    small = UpdatePlan(
+        name=update.name,
+        step=step,
+        changes={eta: (replace(here, step=step, eta=eta),)},
+        curvature=(Jvp2(subject=subject, rollouts=draw, step=step),)
+        if update.curvature
+        else (),
+        variance=_variance(subject, here, step) if update.variance else (),
+    )
+    along = Jvp(subject=subject, rollouts=draw, steps=(step,) * len(point.updates))
+    return replace(point, draws=(draw,), here=(here,), along=(along,), updates=(small,))
+
+
+def _variance(
+    subject: Subject, here: Forward, step: Step
+) -> tuple[Products | OneBatch, ...]:
+    return (
+        Products(subject=subject, here=(here,), step=step),
+        OneBatch(subject=subject, step=step),
+    )
+
+
+def _draw(whole: Draw, problems: np.ndarray) -> Draw:
+    seeds = response_seeds(0, problems)
+    return replace(
+        whole, problems=tuple(problems.tolist()), seeds=tuple(seeds.tolist())
+    )
+
+
+def _lengths(rollouts: Rollouts) -> list[tuple[int, int]]:
+    prompts = (len(p) for p in rollouts.prompt_tokens)
+    return list(zip(prompts, rollouts.length.tolist(), strict=True))
+
+
+def _size(rollouts: Rollouts) -> Size:
+    prompt, response = np.array(_lengths(rollouts)).T
+    return Size(
+        rollouts.count, response.sum(), (prompt + response).sum(), response.max()
+    )
+
+
+def _architecture(policy: Policy) -> Architecture:
+    config: Any = policy.base.config
+    return Architecture(
+        parameters=sum(p.numel() for p in policy.model.parameters()),
+        trained=sum(p.numel() for p in policy.trained().values()),
+        layers=int(getattr(config, "num_hidden_layers", 0)),
+        width=int(getattr(config, "hidden_size", 0)),
+    )
+
+
+def _seconds(work: Callable[[], object]) -> float:
+    began = time.perf_counter()
+    work()
+    return time.perf_counter() - began

@@ -1,0 +1,54 @@
+"""A row for every learning rate: the change, observed and predicted."""
+
+import math
+from collections.abc import Iterator
+
+import numpy as np
+
+from entrometer.estimators import Linearised
+from entrometer.experiments.entropy_change.estimates import (
+    PERS,
+    change_of,
+    curvature_of,
+    estimate_fields,
+    slope_of,
+    way_fields,
+)
+from entrometer.experiments.entropy_change.tables import Evaluated, Updated
+from entrometer.runs.measurement import Change
+
+
+def changes(batch: Evaluated, moved: Updated) -> Iterator[Change]:
+    """A row for every learning rate, weighting and entropy."""
+    for way in batch.ways:
+        for per in PERS:
+            slope = slope_of(batch, moved, way, per)
+            curved = curvature_of(moved, way, per)
+            for eta in moved.there:
+                observed = change_of(batch, moved, way, per, eta)
+                linear = eta * slope
+                quadratic, quadratic_se = math.nan, math.nan
+                if curved is not None:
+                    bend = _widened(curved[1], to=slope)
+                    both = linear - (-(eta**2) / 2) * bend
+                    quadratic, quadratic_se = both.value, both.standard_error
+                yield Change(
+                    **way_fields(batch, moved, way, per),
+                    eta=eta,
+                    **estimate_fields("observed", observed.estimate()),
+                    **estimate_fields("linear", linear.estimate()),
+                    quadratic=quadratic,
+                    quadratic_se=quadratic_se,
+                    **estimate_fields("error", (linear - observed).estimate()),
+                    effective_samples=observed.effective_samples,
+                    largest_weight=observed.largest_weight,
+                    prompts=observed.prompt.size,
+                    responses=batch.responses.count,
+                )
+
+
+def _widened(part: Linearised, *, to: Linearised) -> Linearised:
+    """An estimate from some of the prompts, beside one from all: others do not pull."""
+    pull = np.zeros(to.prompt.size)
+    pull[np.searchsorted(to.prompt, part.prompt)] = part.pull
+    return Linearised(part.value, to.prompt, pull, part.effective_samples)

@@ -1,0 +1,169 @@
+"""The tables of a measurement, read from a store that has every pass of its plan."""
+
+# Axes: K tokens of all responses (layout: Responses).
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from entrometer.estimators import (
+    Baseline,
+    Curvatures,
+    PositionFit,
+    Responses,
+    RidgeFit,
+    Tables,
+    Tangents,
+    Weighting,
+    constant_features,
+    prefix_features,
+)
+from entrometer.experiments.entropy_change.config import MeasureConfig
+from entrometer.experiments.entropy_change.plan import CheckpointPlan, UpdatePlan
+from entrometer.experiments.entropy_change.requests import Request
+from entrometer.runs import Rollouts, read_rollouts
+from entrometer.runs.columns import read_columns
+from entrometer.tasks import task
+
+
+@dataclass(frozen=True, eq=False)
+class Way:
+    """A weighting, with the baseline that it needs."""
+
+    weighting: Weighting
+    baseline_name: str
+    baseline: Baseline | None
+
+
+@dataclass(frozen=True, eq=False)
+class Evaluated:
+    """The evaluation batch of a checkpoint, as tables."""
+
+    point: CheckpointPlan
+    precision: str
+    rollouts: Rollouts
+    responses: Responses
+    here: Tables
+    again: Tables
+    """The same parameters by another pass: what differs is rounding."""
+
+    ways: tuple[Way, ...]
+    prompt_texts: dict[int, str]
+    """As they were asked, by prompt id."""
+
+
+@dataclass(frozen=True, eq=False)
+class Updated:
+    """What an update does to the evaluation batch."""
+
+    plan: UpdatePlan
+    tangents: Tangents
+    there: dict[float, Tables]
+    """By learning rate."""
+
+    curved: tuple[Responses, Tables, Tangents, Curvatures, tuple[Way, ...]] | None
+    """The part that the curvature was measured on."""
+
+    products: np.ndarray | None
+    one_batch: np.ndarray | None
+
+
+def evaluated(config: MeasureConfig, point: CheckpointPlan, store: Path) -> Evaluated:
+    """The evaluation batch of a checkpoint."""
+    rollouts = Rollouts.concatenate([read_rollouts(d.path(store)) for d in point.draws])
+    responses = Responses.from_lengths(rollouts.prompt, rollouts.length)
+    here = _table(point.here, store, Tables)
+    return Evaluated(
+        point=point,
+        precision=config.precision,
+        rollouts=rollouts,
+        responses=responses,
+        here=here,
+        again=_table(point.along, store, Tables),
+        ways=tuple(_ways(responses, here)),
+        prompt_texts=_prompt_texts(config, rollouts),
+    )
+
+
+def updated(batch: Evaluated, update: UpdatePlan, d: int, store: Path) -> Updated:
+    """What the d-th update of the plan does to it."""
+    along = [read_columns(request.path(store)) for request in batch.point.along]
+    products, one_batch = None, None
+    if update.variance:
+        products, one_batch = (
+            np.stack(list(read_columns(r.path(store)).values()), axis=1)
+            for r in update.variance
+        )
+    return Updated(
+        plan=update,
+        tangents=Tangents(
+            *(
+                np.concatenate([part[f"{c}_{d}"] for part in along])
+                for c in ("dS", "dH")
+            )
+        ),
+        there={
+            eta: _table(requests, store, Tables)
+            for eta, requests in sorted(update.changes.items())
+        },
+        curved=_curved(batch, update, store) if update.curvature else None,
+        products=products,
+        one_batch=one_batch,
+    )
+
+
+def _curved(
+    batch: Evaluated, update: UpdatePlan, store: Path
+) -> tuple[Responses, Tables, Tangents, Curvatures, tuple[Way, ...]]:
+    tables = _table(update.curvature, store, Tables)
+    K = tables.S.size
+    count = int(np.searchsorted(batch.responses.start, K))
+    responses = Responses(
+        prompt=batch.responses.prompt[:count], start=batch.responses.start[: count + 1]
+    )
+    ways = tuple(
+        Way(
+            way.weighting,
+            way.baseline_name,
+            None if way.baseline is None else Baseline(*(x[:K] for x in way.baseline)),
+        )
+        for way in batch.ways
+    )
+    return (
+        responses,
+        tables,
+        _table(update.curvature, store, Tangents),
+        _table(update.curvature, store, Curvatures),
+        ways,
+    )
+
+
+def _ways(responses: Responses, here: Tables) -> Iterator[Way]:
+    yield Way(Weighting.SEQUENCE, "none", None)
+    yield Way(Weighting.PER_DECISION, "none", None)
+    position = PositionFit.of(
+        responses, here, batch=0, positions=int(responses.length.max())
+    ).solve()
+    fitted = {"position": position.predict(responses)}
+    for name, features in {
+        "constant": constant_features(responses),
+        "prefix": prefix_features(responses, here),
+    }.items():
+        fit = RidgeFit.of(responses, here, features).solve()
+        fitted[name] = fit.predict(responses, features)
+    for name, baseline in fitted.items():
+        yield Way(Weighting.DOUBLY_ROBUST, name, baseline)
+
+
+def _prompt_texts(config: MeasureConfig, rollouts: Rollouts) -> dict[int, str]:
+    asking = task(config.task, **config.task_settings())
+    problems = asking.problems(config.split, config.problems)
+    return {int(i): asking.prompt(problems[i]) for i in np.unique(rollouts.prompt)}
+
+
+def _table(requests: Sequence[Request], store: Path, kind):  # type: ignore[no-untyped-def]
+    """The columns of a kind of table over all shards."""
+    parts = [read_columns(request.path(store)) for request in requests]
+    return kind(*(np.concatenate([part[c] for part in parts]) for c in kind._fields))

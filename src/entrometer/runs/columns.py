@@ -1,0 +1,44 @@
+"""Columns of numbers that a pass wrote, as a Parquet file."""
+
+import os
+from collections.abc import Mapping
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from jaxtyping import Float
+
+from entrometer.runs.atomic import DamagedFile, atomic_write
+
+_KEY = b"entrometer.columns"
+_FORMAT = b"1"
+
+
+def write_columns(
+    path: str | os.PathLike[str], columns: Mapping[str, Float[np.ndarray, "_"]]
+) -> None:
+    """Write columns of one length, whole or not at all, with every bit."""
+    table = pa.table(
+        {
+            name: pa.array(x, pa.float64(), from_pandas=False)
+            for name, x in columns.items()
+        }
+    ).replace_schema_metadata({_KEY: _FORMAT})
+    with atomic_write(path) as file:
+        pq.write_table(table, file, compression="zstd", write_page_checksum=True)
+
+
+def read_columns(path: str | os.PathLike[str]) -> dict[str, Float[np.ndarray, "_"]]:
+    """Read what `write_columns` wrote; refuse any other file."""
+    with open(path, "rb") as file:
+        try:
+            table = pq.ParquetFile(file, page_checksum_verification=True).read()
+            table.validate(full=True)
+            if (table.schema.metadata or {}).get(_KEY) != _FORMAT:
+                raise ValueError(f"its columns are {table.column_names}")
+            return {name: table[name].to_numpy() for name in table.column_names}
+        except (pa.ArrowException, OSError, ValueError) as error:
+            raise DamagedFile(
+                f"expected columns of a pass in {os.fspath(path)}, got a file that is "
+                f"damaged or of something else ({error}); delete it and go on"
+            ) from error

@@ -1,0 +1,233 @@
+"""What a measurement of an entropy change leaves behind: a table for each question.
+
+Every number is in nats a token (or a sequence, where `per` says so), every interval is
+95% and clustered by prompt. `x`, `x_se`, `x_low` and `x_high` are an estimate, its
+standard error and the ends of its interval; NaN is what was not measured.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from entrometer.runs.rows import read_rows
+
+
+@dataclass(frozen=True, kw_only=True)
+class Change:
+    """The entropy change at one learning rate, observed and predicted, one row each."""
+
+    checkpoint: str
+    """Name of the checkpoint."""
+    update: str
+    """Name of the update batch: `recorded`, or `sampled-` and its seed."""
+    precision: str
+    weighting: str
+    """`sequence`, `per_decision` or `doubly_robust`."""
+    baseline: str
+    """Of the doubly robust one: `constant`, `position` or `prefix`; else `none`."""
+    per: str
+    """`token` or `sequence`."""
+    eta: float
+    """Learning rate."""
+    observed: float
+    r"""$\Delta h(\eta)$."""
+    observed_se: float
+    observed_low: float
+    observed_high: float
+    linear: float
+    r"""$\delta h_1 = \eta h'$, from the same samples."""
+    linear_se: float
+    linear_low: float
+    linear_high: float
+    quadratic: float
+    r"""$\delta h_1 + \delta h_2 = \eta h' + \eta^2h''/2$, the curvature from
+    the part of the samples that it was measured on."""
+    quadratic_se: float
+    error: float
+    """Linear less observed, paired."""
+    error_se: float
+    error_low: float
+    error_high: float
+    effective_samples: float
+    """Of the sequence weights, in responses."""
+    largest_weight: float
+    prompts: int
+    responses: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Term:
+    """What does not depend on the learning rate, a row for each way to weigh."""
+
+    checkpoint: str
+    update: str
+    precision: str
+    weighting: str
+    baseline: str
+    per: str
+    step: int
+    """Optimizer steps behind the checkpoint."""
+    learning_rate: float
+    """Of the training, at the checkpoint."""
+    entropy: float
+    entropy_se: float
+    entropy_low: float
+    entropy_high: float
+    slope: float
+    r"""$h'$ along the update at unit learning rate."""
+    slope_se: float
+    slope_low: float
+    slope_high: float
+    curvature: float
+    r"""$h''$, on the first `curvature_prompts` of the prompts."""
+    curvature_se: float
+    curvature_prompts: int
+    eta_star: float
+    r"""$2|h'|/|h''|$: a prediction by the slope holds well below it."""
+    eta_star_low: float
+    eta_star_high: float
+    power: float
+    r"""Slope of $\log|\Delta h|$ on $\log\eta$ where the change is linear."""
+    power_se: float
+    power_r2: float
+    power_from: float
+    """Smallest and largest learning rate of that fit."""
+    power_to: float
+    smallest_eta: float
+    r"""From here up to $\eta^*/10$, prediction and change differ by at most 5%."""
+    halved_eta: float
+    """Where the effective sample is half of the responses; NaN beyond the sweep."""
+    floor: float
+    """Change that rounding alone makes: two evaluations of the same parameters."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Variance:
+    r"""Where the variance of $h'$ comes from, by prompts of the two batches."""
+
+    checkpoint: str
+    update: str
+    precision: str
+    evaluation_prompts: int
+    update_prompts: int
+    value: float
+    r"""$\bar X\cdot\bar Y$: the part of $h'$ that this batch's gradient makes."""
+    given_update: float
+    evaluation: float
+    """$V_X$."""
+    update_batch: float
+    """$V_Y$."""
+    both: float
+    """$V_{XY}$."""
+    one_batch: float
+    """The U-statistic of the update batch alone, per sequence."""
+    one_batch_hoeffding_se: float
+    one_batch_jackknife_se: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Needed:
+    """Prompts that each way to weigh needs, beside the sequence weights."""
+
+    checkpoint: str
+    update: str
+    precision: str
+    weighting: str
+    baseline: str
+    quantity: str
+    r"""`change`, $\Delta h$ at `eta`, or `slope`, $h'$."""
+    eta: float
+    prompt_variance: float
+    """Variance of one prompt: the square of the standard error times the prompts."""
+    factor: float
+    """Prompts of the sequence weights over its own, for the same standard error."""
+    factor_low: float
+    factor_high: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class ErrorStudy:
+    r"""Relative error $(\delta h_1 - \Delta h)/|\Delta h|$ over synthetic batches."""
+
+    checkpoint: str
+    update: str
+    precision: str
+    pair: str
+    """`matched` with its weighting, or `original`: sequence weights for the change and
+    a position baseline for the prediction."""
+    eta: float
+    batches: int
+    size: int
+    """Prompts of a batch, drawn with replacement."""
+    mean: float
+    deviation: float
+    quantiles: tuple[float, ...]
+    """At 0, 1, … 100 per cent."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Convergence:
+    """How an estimate of the entropy itself converges with the number of prompts."""
+
+    checkpoint: str
+    precision: str
+    estimator: str
+    """`whole vocabulary`, or `sampled token`: the mean of -log p."""
+    prompts: int
+    mean: float
+    deviation: float
+    error_50: float
+    """Median of the absolute error against the whole batch, and so on."""
+    error_80: float
+    error_95: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sample:
+    """A response as text. Untrusted: may hold control characters and markup."""
+
+    checkpoint: str
+    prompt: int
+    prompt_text: str
+    response_text: str
+    tokens: int
+    entropy: float
+    """Mean over its tokens, in nats."""
+    surprisal: float
+    """Mean of -log p over its tokens, in nats."""
+    reward: float
+    """NaN where not scored."""
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """All tables of a measurement."""
+
+    changes: list[Change]
+    terms: list[Term]
+    variances: list[Variance]
+    needed: list[Needed]
+    errors: list[ErrorStudy]
+    convergence: list[Convergence]
+    samples: list[Sample]
+
+
+TABLES: dict[str, type] = {
+    "changes": Change,
+    "terms": Term,
+    "variances": Variance,
+    "needed": Needed,
+    "errors": ErrorStudy,
+    "convergence": Convergence,
+    "samples": Sample,
+}
+"""Name of the file under `results/` to the rows in it."""
+
+
+def read_measurement(run: Path) -> Measurement:
+    """The tables of a finished measurement."""
+    return Measurement(
+        **{
+            name: read_rows(run / "results" / f"{name}.parquet", kind)
+            for name, kind in TABLES.items()
+        }
+    )

@@ -1,0 +1,63 @@
+"""Rows of a frozen dataclass as a Parquet file: the class is the schema."""
+
+import os
+from collections.abc import Sequence
+from dataclasses import fields
+from typing import Any, TypeVar
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from entrometer.runs.atomic import DamagedFile, atomic_write
+from entrometer.runs.ragged import lists_of
+
+Row = TypeVar("Row")
+
+_KEY = b"entrometer.rows"
+_TYPES = {
+    bool: pa.bool_(),
+    int: pa.int64(),
+    float: pa.float64(),
+    str: pa.string(),
+    tuple[float, ...]: lists_of(pa.float64()),
+}
+
+
+def write_rows(
+    path: str | os.PathLike[str], kind: type[Row], rows: Sequence[Row]
+) -> None:
+    """Write a table, whole or not at all; the same rows give the same bytes."""
+    schema = _schema(kind)
+    columns = [
+        pa.array([getattr(row, f.name) for row in rows], f.type, from_pandas=False)
+        for f in schema
+    ]
+    table = pa.Table.from_arrays(columns, schema=schema)
+    with atomic_write(path) as file:
+        pq.write_table(table, file, compression="zstd", write_page_checksum=True)
+
+
+def read_rows(path: str | os.PathLike[str], kind: type[Row]) -> list[Row]:
+    """Read what `write_rows` wrote for this class; refuse any other file."""
+    schema = _schema(kind)
+    with open(path, "rb") as file:
+        try:
+            table = pq.ParquetFile(file, page_checksum_verification=True).read()
+            table.validate(full=True)
+            if not table.schema.equals(schema, check_metadata=True):
+                raise ValueError(f"its columns are {table.schema.names}")
+            return [kind(**_record(record)) for record in table.to_pylist()]
+        except (pa.ArrowException, OSError, TypeError, ValueError) as error:
+            raise DamagedFile(
+                f"expected rows of {kind.__name__} in {os.fspath(path)}, got a file "
+                f"that is damaged or of something else ({error}); make it again"
+            ) from error
+
+
+def _schema(kind: type[Any]) -> pa.Schema:
+    columns = [pa.field(f.name, _TYPES[f.type], nullable=False) for f in fields(kind)]  # type: ignore[index]
+    return pa.schema(columns, metadata={_KEY: kind.__name__.encode()})
+
+
+def _record(record: dict[str, Any]) -> dict[str, Any]:
+    return {k: tuple(v) if isinstance(v, list) else v for k, v in record.items()}

@@ -1,0 +1,97 @@
+"""The step that is measured is the step that training took."""
+
+import numpy as np
+import pytest
+import torch
+
+from entrometer import passes
+from entrometer.calculus import norm
+from entrometer.errors import EntrometerError
+from entrometer.estimators import GradientWeights
+from entrometer.experiments.entropy_change.update import (
+    make_step,
+    read_step,
+    recorded_batch,
+    sampled_batch,
+    write_step,
+)
+from entrometer.policy import load_checkpoint
+from entrometer.runs import read_update, update_path
+
+
+@pytest.mark.parametrize("step", [0, 1, 2])
+def test_the_recorded_batch_makes_the_step_that_training_took(trained, step):
+    before, after = (
+        load_checkpoint(trained / f"checkpoint-{n}", base="tiny")
+        for n in (step, step + 1)
+    )
+    batch = recorded_batch(read_update(update_path(trained, step + 1)))
+    v = make_step(before, batch, max_grad_norm=1.0).direction
+    here, there = before.policy.trained(), after.policy.trained()
+    taken = {n: (there[n] - here[n]) / before.learning_rate for n in here}
+    difference = {n: taken[n] - v[n] for n in here}
+    # A step of 1e-3 on parameters of order 0.1 in float32 is known to 1e-5 at best;
+    # Adam makes of a gradient that is 0 but for rounding a step of any size.
+    assert norm(difference) < 2e-3 * norm(v)
+
+
+def test_advantages_of_a_sampled_batch_are_centred_within_groups(measured, config):
+    from entrometer.experiments.entropy_change.plan import plan
+    from entrometer.runs import read_rollouts
+
+    (point,) = plan(config)
+    drawn = read_rollouts(point.updates[1].step.batch.path(measured / "passes"))
+    batch = sampled_batch(drawn, 3)
+    first = np.cumsum(drawn.length) - drawn.length
+    alpha = batch.alpha[first] * drawn.count * config.max_tokens
+    centred = drawn.reward.reshape(-1, 3)
+    centred = centred - centred.mean(axis=1, keepdims=True)
+    np.testing.assert_allclose(alpha, centred.reshape(-1), atol=1e-15)
+    assert np.ptp(drawn.prompt.reshape(-1, 3), axis=1).max() == 0
+
+
+def test_alpha_pulls_on_the_loss_of_the_trainer(trained):
+    """Its pull-back is minus the gradient of the recorded loss, by autograd."""
+    checkpoint = load_checkpoint(
+        trained / "checkpoint-1", base="tiny", precision="float64"
+    )
+    recorded = read_update(update_path(trained, 2))
+    batch = recorded_batch(recorded)
+    weights = GradientWeights(S=batch.alpha, H=np.zeros_like(batch.alpha))
+    ours = passes.vjp(checkpoint.policy, batch.rollouts, weights).gradient
+    model = checkpoint.policy.model
+    loss = torch.zeros((), dtype=torch.float64)
+    for p, r, A in zip(
+        recorded.prompt_tokens,
+        recorded.response_tokens,
+        recorded.advantage,
+        strict=True,
+    ):
+        ids = torch.as_tensor(np.concatenate([p, r]))[None]
+        S = model(input_ids=ids).logits[0, len(p) - 1 : -1].log_softmax(-1)
+        S = S[torch.arange(len(r)), torch.tensor(r)]
+        loss = loss - (torch.tensor(A, dtype=torch.float64) * S).sum()
+    loss = loss / (recorded.count * recorded.settings.max_tokens)
+    names = list(ours)
+    parameters = dict(model.named_parameters())
+    theirs = torch.autograd.grad(loss, [parameters[n] for n in names])
+    for name, g in zip(names, theirs, strict=True):
+        torch.testing.assert_close(ours[name], -g, rtol=1e-7, atol=1e-12)
+
+
+def test_a_step_comes_back_as_it_was(trained, tmp_path):
+    checkpoint = load_checkpoint(trained / "checkpoint-1", base="tiny")
+    batch = recorded_batch(read_update(update_path(trained, 2)))
+    update = make_step(checkpoint, batch, max_grad_norm=1.0)
+    write_step(tmp_path / "step", update)
+    read = read_step(tmp_path / "step")
+    assert read.kappa == update.kappa
+    for part in ("direction", "preconditioner"):
+        for name, x in getattr(update, part).items():
+            assert torch.equal(getattr(read, part)[name], x)
+
+
+def test_a_damaged_step_is_told(tmp_path):
+    (tmp_path / "step").write_bytes(b"\x08")
+    with pytest.raises(EntrometerError, match="delete it and go on"):
+        read_step(tmp_path / "step")
