@@ -1,5 +1,6 @@
-"""Finished runs as pictures; needs tables, and no torch."""
+"""Finished runs as pictures and as one page of HTML; needs tables, and no torch."""
 
+from entrometer.report.page import write_figures, write_report
 from entrometer.report.training import draw_training
 
-__all__ = ["draw_training"]
+__all__ = ["draw_training", "write_figures", "write_report"]

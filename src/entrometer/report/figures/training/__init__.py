@@ -1,0 +1,1 @@
+"""Figures of training runs against their steps; several runs share the axes."""

@@ -1,0 +1,162 @@
+"""Runs as one page of HTML that needs nothing but itself."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import jinja2
+from markupsafe import Markup
+
+from entrometer import __version__
+from entrometer.errors import InvalidValue
+from entrometer.report import tables
+from entrometer.report.figures import plots
+from entrometer.report.plot import Plot
+from entrometer.report.read import MeasurementRun, TrainingRun, read_runs
+from entrometer.report.samples import BUDGET, Checkpoint, by_checkpoint
+from entrometer.report.settings import flat
+from entrometer.report.style import save, style
+from entrometer.report.svg import inline_svg
+from entrometer.report.table import Table
+from entrometer.report.text import carried, shown
+from entrometer.runs import atomic_write
+
+FORMATS = ("svg", "png", "pdf")
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """A figure of the page."""
+
+    plot: Plot
+    svg: Markup
+
+
+@dataclass(frozen=True)
+class Section:
+    """What one run alone has."""
+
+    name: str
+    sentences: tuple[str, ...]
+    warnings: tuple[str, ...]
+    changes: list[tuple[str, Table]]
+    config: list[tuple[str, str]]
+    about: list[tuple[str, str]]
+    samples: list[Checkpoint]
+    left_out: int
+
+
+def write_report(runs: Sequence[Path], out: Path) -> Path:
+    """Write finished runs as one HTML file, whole or not at all.
+
+    The file makes no request and runs no script: a Content-Security-Policy forbids
+    both, and all text of the runs is escaped. The same runs give the same bytes.
+
+    Args:
+        runs: Directories of measurements and of training runs; several are compared.
+        out: The file to write; its directory is made.
+
+    Returns:
+        `out`.
+    """
+    read = read_runs(runs)
+    page = render(read)
+    out.parent.mkdir(parents=True, exist_ok=True)
+    with atomic_write(out) as file:
+        file.write(page.encode())
+    return out
+
+
+def write_figures(
+    run: Path, directory: Path, formats: Sequence[str] = ("svg", "png")
+) -> list[Path]:
+    """Write each figure of a run as files for a paper, and return them.
+
+    Args:
+        run: Directory of a measurement or of a training run.
+        directory: Where to; it is made.
+        formats: Any of `svg`, `png` and `pdf`.
+    """
+    unknown = [f for f in formats if f not in FORMATS]
+    if unknown:
+        raise InvalidValue(
+            f"expected formats among {', '.join(FORMATS)}, got {unknown[0]!r}; name "
+            "those"
+        )
+    measured, trained = _by_kind(read_runs([run]))
+    directory.mkdir(parents=True, exist_ok=True)
+    written = []
+    with style():
+        for plot in plots(measured, trained)[0]:
+            for suffix in formats:
+                path = directory / f"{plot.key}.{suffix}"
+                # Drawn anew: a layout depends on those that were made before it.
+                save(plot.draw(), path)
+                written.append(path)
+    return written
+
+
+def render(runs: Sequence[MeasurementRun | TrainingRun]) -> str:
+    """The page of these runs."""
+    measured, trained = _by_kind(runs)
+    found, missing = plots(measured, trained)
+    with style():
+        figures = [
+            Drawn(p, inline_svg(p.draw(), p.key, p.title, p.description)) for p in found
+        ]
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(Path(__file__).parent),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+    environment.filters |= {"shown": shown, "carried": carried}
+    whole = [
+        tables.terms(measured),
+        tables.variances(measured),
+        tables.evaluations(trained),
+    ]
+    return environment.get_template("page.html.j2").render(
+        title=_title(runs),
+        sections=[_section(run, len(runs)) for run in runs],
+        headline=tables.headline(measured),
+        figures=figures,
+        missing=missing,
+        tables=[t for t in whole if t],
+        version=__version__,
+    )
+
+
+def _section(run: MeasurementRun | TrainingRun, runs: int) -> Section:
+    if isinstance(run, TrainingRun):
+        steps = run.metrics["step"]
+        told = f"A training run of {int(steps.max()):,} steps." if steps.size else ""
+        empty: tuple[str, ...] = ()
+        return Section(run.name, (told,), empty, [], flat(run.config), [], [], 0)
+    samples, left_out = by_checkpoint(run.tables.samples, BUDGET // runs)
+    return Section(
+        name=run.name,
+        sentences=run.sentences,
+        warnings=run.warnings,
+        changes=tables.changes(run),
+        config=flat(run.config),
+        about=flat(run.about),
+        samples=samples,
+        left_out=left_out,
+    )
+
+
+def _title(runs: Sequence[MeasurementRun | TrainingRun]) -> str:
+    if len(runs) > 1:
+        return f"{len(runs)} runs compared"
+    run = runs[0]
+    return run.title if isinstance(run, MeasurementRun) else f"Training run {run.name}"
+
+
+def _by_kind(
+    runs: Sequence[MeasurementRun | TrainingRun],
+) -> tuple[list[MeasurementRun], list[TrainingRun]]:
+    measured = [run for run in runs if isinstance(run, MeasurementRun)]
+    return measured, [run for run in runs if isinstance(run, TrainingRun)]

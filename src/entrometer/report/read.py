@@ -1,0 +1,143 @@
+"""Finished runs, known by what is in them."""
+
+import json
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from entrometer.errors import InvalidValue
+from entrometer.report.style import LOOKS
+from entrometer.runs import (
+    DamagedFile,
+    Metrics,
+    checkpoints,
+    logged_metrics,
+    read_metrics,
+)
+from entrometer.runs.measurement import TABLES, Measurement, read_measurement
+
+
+@dataclass(frozen=True)
+class MeasurementRun:
+    """A measurement of entropy changes."""
+
+    name: str
+    title: str
+    sentences: tuple[str, ...]
+    """What was measured."""
+    warnings: tuple[str, ...]
+    tables: Measurement
+    config: dict[str, Any]
+    about: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class TrainingRun:
+    """A training, and what an evaluation of its checkpoints found."""
+
+    name: str
+    metrics: Metrics
+    evaluation: Metrics | None
+    config: dict[str, Any]
+
+
+def read_runs(paths: Sequence[Path]) -> list[MeasurementRun | TrainingRun]:
+    """Read each run, under a name of its own."""
+    if not 1 <= len(paths) <= len(LOOKS):
+        raise InvalidValue(
+            f"expected 1 to {len(LOOKS)} runs, as many as a figure can tell apart, got "
+            f"{len(paths)}; compare fewer at a time"
+        )
+    names = [path.resolve().name for path in paths]
+    twice = {name for name, count in Counter(names).items() if count > 1}
+    return [
+        _read(path, name if name not in twice else f"{name} ({number})")
+        for number, (path, name) in enumerate(zip(paths, names, strict=True), start=1)
+    ]
+
+
+def _read(path: Path, name: str) -> MeasurementRun | TrainingRun:
+    if (path / "summary.json").is_file() and (path / "results").is_dir():
+        return _measurement(path, name)
+    if (path / "config.json").is_file() and (
+        (path / "metrics.parquet").is_file() or checkpoints(path)
+    ):
+        return _training(path, name)
+    got = "another directory" if path.is_dir() else "no such directory"
+    raise InvalidValue(
+        f"{path}: expected a finished measurement (results/ and summary.json) or a "
+        f"training run (config.json and checkpoint-N/), got {got}; name the directory "
+        "that --run was given"
+    )
+
+
+def _measurement(path: Path, name: str) -> MeasurementRun:
+    missing = [n for n in TABLES if not (path / "results" / f"{n}.parquet").is_file()]
+    if missing:
+        raise InvalidValue(
+            f"{path}: expected a finished measurement, got one without "
+            f"results/{missing[0]}.parquet; finish it with --resume"
+        )
+    summary = _json(path / "summary.json")
+    title, lists = (
+        summary.get("title"),
+        (summary.get("sentences"), summary.get("warnings")),
+    )
+    if not isinstance(title, str) or not all(map(_are_texts, lists)):
+        raise DamagedFile(
+            f"{path / 'summary.json'}: expected a title, sentences and warnings as "
+            "text, got something else; finish the measurement with --resume"
+        )
+    return MeasurementRun(
+        name=name,
+        title=title,
+        sentences=tuple(summary["sentences"]),
+        warnings=tuple(summary["warnings"]),
+        tables=read_measurement(path),
+        config=_json(path / "config.json"),
+        about=_json(path / "about.json"),
+    )
+
+
+def _training(path: Path, name: str) -> TrainingRun:
+    table = path / "metrics.parquet"
+    metrics = read_metrics(table) if table.is_file() else logged_metrics(path)
+    if "step" not in metrics:
+        raise InvalidValue(
+            f"{path}: expected metrics by step, got no column `step`; train it first"
+        )
+    return TrainingRun(name, metrics, _evaluation(path), _json(path / "config.json"))
+
+
+def _evaluation(path: Path) -> Metrics | None:
+    """The evaluation with the most responses; of those the last by name."""
+    kept = path / "evaluation.parquet"
+    files = (
+        [kept] if kept.is_file() else sorted(path.glob("evaluation/*/table.parquet"))
+    )
+    tables = [t for t in map(read_metrics, files) if "step" in t and "responses" in t]
+    return max(
+        reversed(tables), key=lambda t: float(t["responses"].sum()), default=None
+    )
+
+
+def _json(path: Path) -> dict[str, Any]:
+    if not path.is_file():
+        return {}
+    try:
+        body = json.loads(path.read_bytes())
+        # What is nested too deep to be written again is too deep to be shown.
+        json.dumps(body)
+    except (ValueError, RecursionError) as error:
+        raise DamagedFile(
+            f"{path}: expected JSON, got {type(error).__name__}; make it again"
+        ) from error
+    if not isinstance(body, dict):
+        raise DamagedFile(f"{path}: expected an object, got a {type(body).__name__}")
+    return body
+
+
+def _are_texts(value: object) -> bool:
+    return isinstance(value, list) and all(isinstance(x, str) for x in value)
