@@ -1,5 +1,7 @@
 import json
+import re
 import resource
+import shutil
 import subprocess
 import sys
 from dataclasses import asdict
@@ -9,6 +11,7 @@ import pytest
 from entrometer.cli import VERBS, main
 from entrometer.recipes import RECIPES, recipe
 from entrometer.training.config import TrainConfig, read_config, save_config
+from tests.cli.conftest import CONFIG, strictly
 
 
 def test_help_names_every_verb(capsys):
@@ -38,11 +41,23 @@ def test_mistyped_verb_is_told_the_nearest(capsys):
     assert error.count("\n") == 1
 
 
-def test_mistyped_setting_is_told_the_nearest(capsys):
-    with pytest.raises(SystemExit) as stopped:
-        main(["train", "--run", "x", "--lerning-rate", "1"])
-    assert stopped.value.code == 2
-    assert "--learning-rate" in capsys.readouterr().err
+@pytest.mark.parametrize(
+    ("arguments", "near"),
+    [
+        (["train", "--run", "x", "--lerning-rate", "1"], "--learning-rate"),
+        (["train", "--run", "x", "--imitation.stesp", "1"], "--imitation.steps"),
+        (["eval", "x", "--porblems", "3"], "--problems"),
+        (["measure", "x", "--prompst", "3"], "--prompts"),
+        (["report", "x", "--figrues", "y"], "--figures"),
+        (["replay", "x", "--rnu", "y"], "--run"),
+        (["demo", "--sede", "y"], "--seed"),
+    ],
+)
+def test_mistyped_setting_is_told_the_nearest(arguments, near, capsys):
+    assert main(arguments) == 2
+    error = capsys.readouterr().err
+    assert f"Did you mean '{near}'?" in error
+    assert error.count("\n") == 1
 
 
 def test_mistyped_recipe_is_told_the_nearest(capsys):
@@ -65,10 +80,30 @@ def test_setting_overrides_the_recipe(capsys):
 
 def test_dry_run_of_training_tells_the_work_and_does_none(tmp_path, capsys):
     run = tmp_path / "run"
-    arguments = ["train", "--recipe", "reference", "--run", str(run), "--dry-run"]
+    short = ["--task", "few-letters", "--max-tokens", "4", "--predict-every", "2"]
+    arguments = ["train", *short, "--run", str(run), "--dry-run"]
     assert main(arguments) == 0
-    assert "4096 responses to sample" in capsys.readouterr().out
+    out = capsys.readouterr().out
+    assert "4096 responses to sample" in out
+    assert re.search(r"^time: roughly \d+:\d\d", out, re.MULTILINE)
+    assert main([*arguments, "--json"]) == 0
+    assert strictly(capsys.readouterr().out)["seconds"] > 0
     assert not run.exists()
+
+
+def test_dry_run_without_the_policy_still_tells_the_work(tmp_path, capsys):
+    assert main(["train", "--policy", str(tmp_path / "nowhere"), "--dry-run"]) == 0
+    out = capsys.readouterr().out
+    assert "4096 responses to sample" in out
+    assert "time: not known: " in out
+
+
+def test_dry_run_of_a_resumed_training_tells_what_is_left(trained, capsys):
+    arguments = ["train", "--run", str(trained), "--resume", "--additional-steps", "2"]
+    assert main([*arguments, "--dry-run", "--json"]) == 0
+    told = strictly(capsys.readouterr().out)
+    assert (told["imitation_steps"], told["steps"]) == (0, 2)
+    assert read_config(trained).steps == CONFIG.steps
 
 
 def test_resume_has_the_settings_of_the_run_and_more_steps(tmp_path, capsys):
@@ -80,6 +115,15 @@ def test_resume_has_the_settings_of_the_run_and_more_steps(tmp_path, capsys):
     assert read_config(tmp_path).steps == 10
 
 
+def test_the_same_command_with_resume_goes_on(tmp_path, capsys):
+    first = ["train", "--run", str(tmp_path), "--seed", "3", "--print-config"]
+    save_config(TrainConfig(seed=3), tmp_path)
+    assert main([*first, "--resume"]) == 0
+    assert json.loads(capsys.readouterr().out)["seed"] == 3
+    assert main([*first, "--resume", "--learning-rate", "1"]) == 2
+    assert "expected learning_rate=1e-05" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
@@ -87,7 +131,9 @@ def test_resume_has_the_settings_of_the_run_and_more_steps(tmp_path, capsys):
         (["train", "--run", "a", "--resume", "b"], "leave one out"),
         (["train", "--run", "a", "--additional-steps", "1"], "--resume"),
         (["train", "--resume", "nowhere"], "is not a training run"),
+        (["train", "--resume"], "expected --run DIRECTORY or --resume DIRECTORY"),
         (["eval", "nowhere"], "is not a training run"),
+        (["eval"], "Missing from entrometer eval: RUN"),
     ],
 )
 def test_mistakes_end_in_one_line_and_exit_code_2(arguments, said, capsys):
@@ -101,6 +147,65 @@ def test_new_run_does_not_write_into_an_old_one(tmp_path, capsys):
     save_config(TrainConfig(), tmp_path)
     assert main(["train", "--run", str(tmp_path)]) == 2
     assert "holds a run already" in capsys.readouterr().err
+
+
+EVALUATION = ["--problems", "3", "--responses", "2", "--ks", "1"]
+
+
+def test_eval_has_the_temperature_and_length_of_the_training(trained, capsys):
+    arguments = ["eval", str(trained), *EVALUATION, "--print-config"]
+    assert main([*arguments, "--max-tokens", "5"]) == 0
+    config = strictly(capsys.readouterr().out)
+    expected = {"temperature": 0.8, "max_tokens": 5, "problems": 3, "split": "test"}
+    assert config == config | expected
+
+
+def test_eval_tells_what_is_left_and_then_does_it(trained, tmp_path, capsys):
+    run = tmp_path / "run"
+    shutil.copytree(trained, run)
+    arguments = ["eval", str(run), *EVALUATION, "--json"]
+    assert main([*arguments, "--dry-run"]) == 0
+    told = strictly(capsys.readouterr().out)
+    assert (told["checkpoints"], told["responses"], told["shards_left"]) == (4, 24, 4)
+    assert told["seconds"] > 0
+    assert not (run / "evaluation").exists()
+    assert main(arguments) == 0
+    rows = strictly(capsys.readouterr().out)["rows"]
+    assert [row["step"] for row in rows] == [0, 1, 2, 3]
+    assert main([*arguments, "--dry-run"]) == 0
+    told = strictly(capsys.readouterr().out)
+    assert (told["shards_left"], told["seconds"]) == (0, 0)
+
+
+@pytest.mark.parametrize(
+    ("missing", "extra"), [("trl", "train"), ("matplotlib.figure", "report")]
+)
+def test_a_missing_package_is_told_with_the_extra(missing, extra, monkeypatch, capsys):
+    def absent(arguments):
+        raise ModuleNotFoundError(f"No module named {missing!r}", name=missing)
+
+    monkeypatch.setattr(VERBS["train"], "run", absent)
+    assert main(["train"]) == 2
+    assert f"pip install 'entrometer[{extra}]'" in capsys.readouterr().err
+
+
+def test_a_stop_says_how_to_go_on(monkeypatch, capsys):
+    def stopped(arguments):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(VERBS["measure"], "run", stopped)
+    assert main(["measure"]) == 130
+    assert "the same command with --resume goes on" in capsys.readouterr().err
+
+
+def test_no_control_character_of_an_error_is_printed(tmp_path, capsys):
+    save_config(TrainConfig(), tmp_path)
+    path = tmp_path / "config.json"
+    path.write_text(path.read_text().replace('"seed"', '"se\\u001b[2Jed"'))
+    assert main(["eval", str(tmp_path)]) == 2
+    error = capsys.readouterr().err
+    assert "se" in error
+    assert all(c.isprintable() for c in error.rstrip("\n"))
 
 
 def test_eval_of_a_run_without_checkpoints_says_so(tmp_path, capsys):

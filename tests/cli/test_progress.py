@@ -35,3 +35,19 @@ def test_training_shows_the_metrics_that_people_watch(clock, capsys):
     metrics = {"reward": 0.5, "entropy/token": 0.25, "epoch": 3.0, "loss": None}
     Ticker().training("Dr-GRPO", 1, 2, metrics)
     assert capsys.readouterr().err == "Dr-GRPO 1/2: reward 0.5, entropy 0.25\n"
+
+
+def test_work_is_shown_as_a_share_with_the_time_left(clock, capsys):
+    clock[0] = 100.0
+    ticker = Ticker()
+    ticker.work("measure", 10.0, 40.0, "forward")
+    clock[0] = 130.0
+    ticker.work("measure", 30.0, 40.0, "jvp")
+    lines = capsys.readouterr().err.splitlines()
+    assert lines == ["measure 25%: forward", "measure 75%, 0:15 left: jvp"]
+
+
+def test_no_control_character_of_a_note_reaches_the_terminal(clock, capsys):
+    clock[0] = 100.0
+    Ticker().tick("eval", 1, 2, "a\x1b[2Jb")
+    assert capsys.readouterr().err == "eval 1/2: a [2Jb\n"

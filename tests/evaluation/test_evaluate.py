@@ -19,7 +19,7 @@ from entrometer.runs import read_rollouts
 from entrometer.tasks.task import Split
 from tests.evaluation.toy import Toy
 
-RUN = import_module("entrometer.evaluation.evaluate")
+RUN = import_module("entrometer.evaluation.run")
 TASK = Toy()
 
 

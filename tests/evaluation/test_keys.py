@@ -1,10 +1,8 @@
-import shutil
 from dataclasses import replace
 
 import pytest
 
-from entrometer.evaluation import chosen_problems, evaluation_key, weights_key
-from entrometer.policy import SourceNotFound
+from entrometer.evaluation import chosen_problems, evaluation_key
 from entrometer.policy.precision import Precision
 from entrometer.tasks.task import Split
 from tests.evaluation.toy import Toy
@@ -49,24 +47,3 @@ def test_another_name_prompt_or_answer_is_another_evaluation(config):
 
     tasks = [Toy(), Toy(name="other"), Worded(), Revised(), Toy(size=9)]
     assert len({key(task, config) for task in tasks}) == 5
-
-
-def test_weights_are_known_by_content(models, tmp_path):
-    copy = shutil.copytree(models[0], tmp_path / "copy")
-    (copy / "optimizer.pt").write_bytes(b"not read")
-    assert weights_key(copy, None) == weights_key(models[0], None)
-    assert weights_key(copy, "tiny") != weights_key(copy, None)
-    assert weights_key(models[1], None) != weights_key(models[0], None)
-
-
-@pytest.mark.parametrize("name", ["model.safetensors", "generation_config.json"])
-def test_one_byte_of_a_file_that_decides_is_enough(models, tmp_path, name):
-    copy = shutil.copytree(models[0], tmp_path / "copy")
-    content = (copy / name).read_bytes()
-    (copy / name).write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
-    assert weights_key(copy, None) != weights_key(models[0], None)
-
-
-def test_an_absent_checkpoint_is_named(tmp_path):
-    with pytest.raises(SourceNotFound, match="checkpoint-4"):
-        weights_key(tmp_path / "checkpoint-4", None)

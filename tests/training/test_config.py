@@ -18,7 +18,7 @@ ODD = TrainConfig(
     policy="smollm2",
     task="gsm8k",
     level="hard",
-    problems=3,
+    problems=6,
     adapter=AdapterConfig(rank=2, alpha=5, modules=("q_proj",)),
     imitation=ImitationConfig(steps=0, batch=3, learning_rate=1e-3, warmup=0),
     steps=7,
@@ -103,6 +103,13 @@ def test_what_cannot_be_trained_is_refused(name, value):
 def test_a_group_of_one_has_nothing_to_be_compared_with():
     with pytest.raises(InvalidValue, match="responses=1"):
         TrainConfig(responses=1)
+
+
+def test_a_round_of_sampling_needs_as_many_different_problems():
+    settings = {"prompts": 4, "window": 3}
+    assert TrainConfig(problems=12, **settings).problems == 12
+    with pytest.raises(InvalidValue, match=r"4 x 3 = 12 problems.*got problems=11"):
+        TrainConfig(problems=11, **settings)
 
 
 @pytest.mark.parametrize("setting", [{"steps": -1}, {"batch": 0}])

@@ -222,5 +222,11 @@ def test_noise_is_measured_where_gradients_are_whole(monkeypatch, way):
     assert "NoiseScale" not in names(replace(CONFIG, micro_batch=8))
     monkeypatch.setenv(way, "true")
     assert "NoiseScale" not in names(CONFIG)
-    # What was asked for is refused by itself, and not left out.
-    assert "PredictedChange" in names(replace(CONFIG, predict_every=1))
+
+
+@pytest.mark.parametrize("way", ["ACCELERATE_USE_FSDP", "ACCELERATE_USE_DEEPSPEED"])
+def test_predictions_are_refused_before_anything_is_done(tmp_path, monkeypatch, way):
+    monkeypatch.setenv(way, "true")
+    with pytest.raises(InvalidValue, match=r"expected predict_every=0.*=3"):
+        train(replace(CONFIG, predict_every=3), tmp_path / "run")
+    assert not (tmp_path / "run").exists()

@@ -136,7 +136,14 @@ def train(trainer: Any, **resume: Any) -> list[dict[str, float]]:
 def digests(run: Path, step: int) -> dict[str, str]:
     """Everything of a run that has to be the same to the bit after a restart."""
     checkpoint = run / f"checkpoint-{step}"
-    names = ("adapter_model", "optimizer.pt", "scheduler", "window", "instruments")
+    names = (
+        "adapter_model",
+        "model",
+        "optimizer.pt",
+        "scheduler",
+        "window",
+        "instruments",
+    )
     paths = [p for p in checkpoint.iterdir() if p.name.startswith(names)]
     paths += (run / "updates").iterdir()
     found = {p.name: sha256(p.read_bytes()).hexdigest() for p in paths}

@@ -5,12 +5,11 @@ import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
+from signal import SIGKILL
 
 import torch
-from accelerate import PartialState
-from accelerate.utils import DistributedType
 
-from entrometer.training import ImitationConfig, imitation, processes, run
+from entrometer.training import ImitationConfig, run
 from tests.training.toy import CONFIG, quietly
 
 ROOT = Path(__file__).parents[2]
@@ -25,42 +24,62 @@ TWO = replace(
     window=2,
 )
 
+# What is trained: an adapter, or every parameter.
+CONFIGS = {"adapter": TWO, "whole": replace(TWO, adapter=None, learning_rate=1e-3)}
 
-def data_parallel(path: Path) -> None:
+
+def data_parallel(path: Path, trained: str = "adapter") -> None:
     """Train, or go on, on two processes that both hold the whole model."""
-    _launch("torch.distributed.run", "--standalone", "--nproc-per-node=2", path=path)
+    _check(_launched(_TORCHRUN, path, trained))
 
 
-def fully_sharded(path: Path) -> None:
+def fully_sharded(path: Path, trained: str = "adapter") -> None:
     """Train, or go on, on two processes that hold half of it each."""
-    config = f"--config_file={ROOT / 'examples' / 'accelerate_fsdp.yaml'}"
-    _launch("accelerate.commands.launch", config, "--main_process_port=0", path=path)
+    _check(_launched(_ACCELERATE, path, trained))
 
 
-def _launch(*launcher: str, path: Path) -> None:
+def fully_sharded_until_killed(path: Path, trained: str, step: int) -> None:
+    """Train until a process is killed after that step, before its checkpoint."""
+    done = _launched(_ACCELERATE, path, trained, str(step))
+    assert "Signal 9 (SIGKILL)" in done.stderr, done.stderr
+
+
+_TORCHRUN = ("torch.distributed.run", "--standalone", "--nproc-per-node=2")
+_ACCELERATE = (
+    "accelerate.commands.launch",
+    f"--config_file={ROOT / 'examples' / 'accelerate_fsdp.yaml'}",
+    "--main_process_port=0",
+)
+
+
+def _launched(
+    launcher: tuple[str, ...], *arguments: str | Path
+) -> "subprocess.CompletedProcess[str]":
     quiet = {"OMP_NUM_THREADS": "1", "HF_HUB_DISABLE_TELEMETRY": "1"}
-    done = subprocess.run(
-        [sys.executable, "-m", *launcher, __file__, str(path)],
+    return subprocess.run(
+        [sys.executable, "-m", *launcher, __file__, *map(str, arguments)],
         env=os.environ | quiet | {"PYTHONPATH": str(ROOT)},
         capture_output=True,
         text=True,
         check=False,
     )
+
+
+def _check(done: "subprocess.CompletedProcess[str]") -> None:
     assert done.returncode == 0, done.stderr
 
 
-def _shard_on_processors() -> None:
-    """Let accelerate take processors for what it shards on, which are accelerators."""
-    os.environ["ACCELERATE_TORCH_DEVICE"] = "cpu"
-    backend = ("gloo", DistributedType.MULTI_GPU)
-    PartialState._prepare_backend = lambda *args: backend
-    for module in (processes, run, imitation):
-        module.on_cpu = lambda: False
+def main(path: str, trained: str, last: str = "") -> None:
+    """Train, and die by a signal after the last step, if there is one."""
+
+    def progress(stage: str, step: int, *rest: object) -> None:
+        if stage == "Dr-GRPO" and str(step) == last:
+            os.kill(os.getpid(), SIGKILL)
+
+    torch.set_num_threads(1)
+    with quietly():
+        run.train(CONFIGS[trained], Path(path), progress=progress)
 
 
 if __name__ == "__main__":
-    torch.set_num_threads(1)
-    if processes.sharded():
-        _shard_on_processors()
-    with quietly():
-        run.train(TWO, Path(sys.argv[1]))
+    main(*sys.argv[1:])

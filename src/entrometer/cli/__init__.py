@@ -1,13 +1,35 @@
 """The command line: a verb, its settings, one line for a mistake."""
 
+import os
 import sys
 from collections.abc import Sequence
 
-from entrometer.cli import evaluate, train
+from entrometer.cli import demo, evaluate, measure, replay, report, train
+from entrometer.cli.output import plain
 from entrometer.cli.verb import Verb
 from entrometer.errors import EntrometerError, nearest_name
 
-VERBS: dict[str, Verb] = {"eval": evaluate, "train": train}
+VERBS: dict[str, Verb] = {
+    "demo": demo,
+    "train": train,
+    "eval": evaluate,
+    "measure": measure,
+    "report": report,
+    "replay": replay,
+}
+
+_EXTRAS = {
+    "accelerate": "train",
+    "datasets": "train",
+    "trl": "train",
+    "math_verify": "tasks",
+    "reasoning_gym": "tasks",
+    "jinja2": "report",
+    "markupsafe": "report",
+    "matplotlib": "report",
+    "gguf": "smollm2",
+}
+"""Packages that a plain install leaves out, by the extra that brings them."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -18,20 +40,30 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(_help())
         return 0
     if verb not in VERBS:
-        print(
-            f"entrometer: no verb {verb!r}.{nearest_name(verb, VERBS)} "
-            f"There are: {', '.join(VERBS)}.",
-            file=sys.stderr,
-        )
-        return 2
+        near = nearest_name(verb, VERBS)
+        return _refused("", f"no verb {verb!r}.{near} There are: {', '.join(VERBS)}.")
     try:
         return VERBS[verb].run(arguments[1:])
-    except (EntrometerError, FileNotFoundError, PermissionError) as error:
-        print(f"entrometer {verb}: {' '.join(str(error).split())}", file=sys.stderr)
-        return 2
+    except BrokenPipeError:
+        # Whoever read the output has seen enough; Python must not flush it again.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 141
+    except ModuleNotFoundError as error:
+        missing = (error.name or "").partition(".")[0]
+        if missing not in _EXTRAS:
+            raise
+        extra = f"pip install 'entrometer[{_EXTRAS[missing]}]'"
+        return _refused(verb, f"needs {missing}, which is not installed; {extra}")
+    except (EntrometerError, OSError) as error:
+        return _refused(verb, error)
     except KeyboardInterrupt:
         print("\nstopped; the same command with --resume goes on", file=sys.stderr)
         return 130
+
+
+def _refused(verb: str, why: object) -> int:
+    print(plain(f"entrometer {verb}".rstrip() + f": {why}"), file=sys.stderr)
+    return 2
 
 
 def _help() -> str:

@@ -1,91 +1,69 @@
 """Evaluate every checkpoint of a run: pass@1, pass@k, format, length, entropy."""
 
-import json
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import tyro
 
+from entrometer.cli.output import plain, print_json
+from entrometer.cli.parse import Flag, Habits, parse
 from entrometer.cli.progress import Ticker
 from entrometer.errors import InvalidValue
+from entrometer.evaluation.config import EvaluationConfig
 from entrometer.runs import IncompleteDirectory, checkpoints, verify
 from entrometer.training.config import TrainConfig, read_config
 
+Found = list[tuple[int, Path]]
+"""Step and directory of each checkpoint."""
+
 
 @dataclass(frozen=True, kw_only=True)
-class Evaluate:
-    """Evaluate every complete checkpoint of a run; what is done is not done again."""
+class Evaluate(EvaluationConfig, Habits):
+    """Evaluate every complete checkpoint of a run; what is done is not done again.
 
-    run: Annotated[Path, tyro.conf.Positional]
+    The temperature and the length limit are by default those of the training.
+    """
+
+    run: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")]
     """Directory of a training run."""
 
-    problems: int = 128
-    """The first so many problems of the test split."""
+    problems: int | None = 128
+    """The first so many problems of the split; None for all."""
 
-    fraction: float = 1.0
-    """Share of those to evaluate; a larger one contains a smaller."""
-
-    responses: int = 8
-    """Responses to each problem."""
-
-    ks: tuple[int, ...] = (1, 8)
-    """Each k of pass@k."""
-
-    seed: int = 0
-    """Of the responses."""
-
-    dry_run: bool = False
-    """Say what would be sampled, and do nothing."""
-
-    print_config: bool = False
-    """Print the resolved settings as JSON, and do nothing."""
-
-    json: bool = False
-    """Print the table as JSON instead of text."""
+    resume: Flag = False
+    """Go on; an evaluation always does, so this changes nothing."""
 
 
 def run(arguments: Sequence[str]) -> int:
     """Carry the verb out."""
-    command = tyro.cli(
-        Evaluate,
-        args=list(arguments),
-        prog="entrometer eval",
-        config=(tyro.conf.FlagCreatePairsOff,),
+    asked = parse(Evaluate, arguments, verb="eval")
+    trained = read_config(asked.run)
+    default = Evaluate(
+        run=asked.run, temperature=trained.temperature, max_tokens=trained.max_tokens
     )
-    trained = read_config(command.run)
-    settings = {
-        "problems": command.problems,
-        "fraction": command.fraction,
-        "responses": command.responses,
-        "ks": command.ks,
-        "temperature": trained.temperature,
-        "max_tokens": trained.max_tokens,
-        "seed": command.seed,
-    }
-    found = _complete(command.run)
+    command = parse(Evaluate, arguments, verb="eval", default=default)
+    names = [f.name for f in fields(EvaluationConfig)]
+    config = EvaluationConfig(**{name: getattr(command, name) for name in names})
     if command.print_config:
-        print(json.dumps(settings, indent=1))
+        print_json(config, indent=1)
         return 0
+    found = complete_checkpoints(command.run)
     if command.dry_run:
-        count = round(command.problems * command.fraction) * command.responses
-        print(
-            f"{len(found)} checkpoints x {count} responses of at most "
-            f"{trained.max_tokens} tokens"
-        )
+        from entrometer.cli.evaluate_plan import dry_run
+
+        dry_run(command.run, trained, config, found, as_json=command.json)
         return 0
-    return _evaluate(command, trained, settings, found)
+    return carry_out(command, trained, config, found)
 
 
-def _evaluate(
-    command: Evaluate,
-    trained: TrainConfig,
-    settings: dict[str, Any],
-    found: list[tuple[int, Path]],
+def carry_out(
+    command: Evaluate, trained: TrainConfig, config: EvaluationConfig, found: Found
 ) -> int:
-    from entrometer.evaluation import EvaluationConfig, evaluate, record, render
+    """Evaluate, show how far it has come, and print the table."""
+    from entrometer.evaluation import evaluate, record, render
     from entrometer.tasks import task
 
     with Ticker() as ticker:
@@ -93,25 +71,26 @@ def _evaluate(
             command.run,
             found,
             task(trained.task, **trained.task_settings()),
-            EvaluationConfig(**settings),
+            config,
             base=trained.policy,
             progress=lambda done, total, note: ticker.tick("eval", done, total, note),
         )
     if command.json:
         rows = [record(row) for row in result.rows]
-        print(json.dumps({"table": str(result.directory), "rows": rows}))
+        print_json({"table": result.directory / "table.parquet", "rows": rows})
     else:
-        print(render(result.rows))
+        print(render(result.rows), end="")
     return 0
 
 
-def _complete(run: Path) -> list[tuple[int, Path]]:
+def complete_checkpoints(run: Path) -> Found:
+    """Checkpoints of a run that are whole; the others are named on stderr."""
     found = []
     for step, path in checkpoints(run):
         try:
             verify(path)
         except IncompleteDirectory as error:
-            print(f"entrometer eval: passed over: {error}", file=sys.stderr)
+            print(plain(f"entrometer eval: passed over: {error}"), file=sys.stderr)
         else:
             found.append((step, path))
     if not found:

@@ -5,6 +5,8 @@ import time
 from collections.abc import Mapping
 from types import TracebackType
 
+from entrometer.cli.output import clock, plain
+
 _SHOWN = {
     "loss": "loss",
     "reward": "reward",
@@ -20,7 +22,7 @@ class Ticker:
 
     def __init__(self) -> None:
         self._terminal = sys.stderr.isatty()
-        self._began: dict[str, tuple[float, int]] = {}
+        self._began: dict[str, tuple[float, float]] = {}
         self._last = 0.0
 
     def __enter__(self) -> "Ticker":
@@ -46,8 +48,17 @@ class Ticker:
         ]
         self.tick(stage, step, steps, ", ".join(shown))
 
+    def work(self, stage: str, done: float, total: float, note: str) -> None:
+        """Show a share of work that is not counted in pieces."""
+        self._show(stage, done, total, f"{done / total:.0%}" if total else "", note)
+
     def tick(self, stage: str, done: int, total: int, note: str) -> None:
         """Show that `done` of `total` are done."""
+        self._show(stage, float(done), float(total), f"{done}/{total}", note)
+
+    def _show(
+        self, stage: str, done: float, total: float, told: str, note: str
+    ) -> None:
         now = time.monotonic()
         # What was done before the first call, as after a restart, tells no rate.
         began, before = self._began.setdefault(stage, (now, done))
@@ -55,15 +66,9 @@ class Ticker:
             return
         self._last = now
         rate = (done - before) / (now - began) if now > began else 0.0
-        left = f", {_clock((total - done) / rate)} left" if rate else ""
-        line = f"{stage} {done}/{total}{left}" + (f": {note}" if note else "")
+        left = f", {clock((total - done) / rate)} left" if rate else ""
+        line = plain(f"{stage} {told}{left}" + (f": {note}" if note else ""))
         if self._terminal:
             print(f"\r\x1b[2K{line}", end="", file=sys.stderr, flush=True)
         else:
             print(line, file=sys.stderr, flush=True)
-
-
-def _clock(seconds: float) -> str:
-    minutes, rest = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"

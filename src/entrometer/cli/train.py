@@ -1,7 +1,6 @@
 """Train a policy on a task: imitation, then Dr-GRPO; or go on with a run."""
 
 import argparse
-import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -9,6 +8,8 @@ from typing import Annotated
 
 import tyro
 
+from entrometer.cli.output import plain, print_json
+from entrometer.cli.parse import Flag, Habits, parse
 from entrometer.cli.progress import Ticker
 from entrometer.errors import InvalidValue
 from entrometer.recipes import recipe
@@ -16,29 +17,21 @@ from entrometer.training.config import TrainConfig, read_config
 
 
 @dataclass(frozen=True, kw_only=True)
-class Train:
+class Train(Habits):
     """Train a policy on a task, or go on with a run that was stopped."""
 
     run: Path | None = None
-    """Directory of a new run."""
+    """Directory of the run."""
 
-    resume: Path | None = None
-    """Directory of a run to go on with; its settings are its own."""
+    resume: Flag = False
+    """Go on with the run, whose settings are its own; `--resume DIRECTORY` is short for
+    `--run DIRECTORY --resume`."""
 
     additional_steps: int = 0
     """Dr-GRPO steps to add to a resumed run."""
 
     recipe: str | None = None
     """Begin with the settings of a recipe: reference or tiny-twin."""
-
-    dry_run: bool = False
-    """Say what would be done, and do nothing."""
-
-    print_config: bool = False
-    """Print the resolved settings as JSON, and do nothing."""
-
-    json: bool = False
-    """Print one JSON object when done."""
 
     config: Annotated[TrainConfig, tyro.conf.arg(name="")] = field(
         default_factory=TrainConfig
@@ -48,71 +41,89 @@ class Train:
 
 def run(arguments: Sequence[str]) -> int:
     """Carry the verb out."""
-    command = tyro.cli(
-        Train,
-        args=list(arguments),
-        default=Train(config=_begin_with(arguments)),
-        prog="entrometer train",
-        config=(tyro.conf.FlagCreatePairsOff,),
-    )
+    arguments = _spelled_out(arguments)
+    default = Train(config=_begin_with(arguments))
+    command = parse(Train, arguments, verb="train", default=default)
     config, directory = _resolve(command)
     if command.print_config:
-        print(json.dumps(asdict(config), indent=1))
+        print_json(asdict(config), indent=1)
         return 0
     if command.dry_run:
-        print(_plan(config))
+        from entrometer.cli.train_plan import dry_run
+
+        dry_run(config, directory, as_json=command.json)
         return 0
+    assert directory is not None
     from entrometer.training.run import prolong, train
 
-    if command.resume is not None:
+    if command.resume:
         config = prolong(directory, command.additional_steps)
     with Ticker() as ticker:
         train(config, directory, progress=ticker.training)
     if command.json:
-        print(json.dumps({"run": str(directory), "steps": config.steps}))
+        print_json({"run": directory, "steps": config.steps})
+    else:
+        print(plain(f"run: {directory}"))
     return 0
 
 
-def _begin_with(arguments: Sequence[str]) -> TrainConfig:
-    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
-    parser.add_argument("--recipe", default=None)
-    name = parser.parse_known_args(list(arguments))[0].recipe
-    return TrainConfig() if name is None else recipe(name)
-
-
-def _resolve(command: Train) -> tuple[TrainConfig, Path]:
-    if command.resume is not None:
-        if command.run is not None:
-            raise InvalidValue(
-                "expected --run for a new run or --resume for an old one, got both; "
-                "leave one out"
-            )
-        config = read_config(command.resume)
-        steps = config.steps + command.additional_steps
-        return replace(config, steps=steps), command.resume
-    if command.additional_steps:
-        raise InvalidValue("--additional-steps is for a run to --resume; name it")
-    if command.run is None:
-        if command.dry_run or command.print_config:
-            return command.config, Path()
-        raise InvalidValue("expected --run DIRECTORY or --resume DIRECTORY, got none")
-    if (command.run / "config.json").exists():
+def _spelled_out(arguments: Sequence[str]) -> list[str]:
+    """`--resume DIRECTORY` as `--run DIRECTORY --resume`."""
+    spelled: list[str] = []
+    rest = list(arguments)
+    while rest:
+        name, given, value = rest.pop(0).partition("=")
+        if name != "--resume":
+            spelled.append(name + given + value)
+            continue
+        if not given and rest and not rest[0].startswith("-"):
+            value = rest.pop(0)
+        spelled += ["--run", value, "--resume"] if value else ["--resume"]
+    if sum(x == "--run" or x.startswith("--run=") for x in spelled) > 1:
         raise InvalidValue(
-            f"{command.run} holds a run already; go on with it by --resume "
-            f"{command.run}, or choose another directory"
+            "expected --run for a new run or --resume for an old one, got a directory "
+            "for both; leave one out"
         )
-    return command.config, command.run
+    return spelled
 
 
-def _plan(config: TrainConfig) -> str:
-    responses = config.steps * config.prompts * config.responses // config.iterations
-    return "\n".join(
-        [
-            f"imitation: {config.imitation.steps} updates of "
-            f"{config.imitation.batch} demonstrations",
-            f"Dr-GRPO: {config.steps} updates of {config.prompts} prompts x "
-            f"{config.responses} responses; {responses} responses to sample, at most "
-            f"{responses * config.max_tokens} tokens",
-            f"checkpoints: {config.steps // config.save_every + 1}",
-        ]
-    )
+def _begin_with(arguments: Sequence[str]) -> TrainConfig:
+    """The settings that others override: the resumed run's, a recipe's, or none."""
+    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    parser.add_argument("--recipe")
+    parser.add_argument("--run", type=Path)
+    parser.add_argument("--resume", action="store_true")
+    parser.add_argument("-h", "--help", action="store_true")
+    known, _ = parser.parse_known_args(list(arguments))
+    if known.help:
+        return TrainConfig()
+    begin = TrainConfig() if known.recipe is None else recipe(known.recipe)
+    resumed = known.resume and known.run is not None
+    return read_config(known.run) if resumed else begin
+
+
+def _resolve(command: Train) -> tuple[TrainConfig, Path | None]:
+    config, run = command.config, command.run
+    if not command.resume and command.additional_steps:
+        raise InvalidValue("--additional-steps is for a run to --resume; name it")
+    if run is None:
+        if command.resume or not (command.dry_run or command.print_config):
+            raise InvalidValue(
+                "expected --run DIRECTORY or --resume DIRECTORY, got none; name one"
+            )
+        return config, None
+    if not command.resume:
+        if (run / "config.json").exists():
+            raise InvalidValue(
+                f"{run} holds a run already; go on with it by --resume, or choose "
+                "another directory"
+            )
+        return config, run
+    saved = asdict(read_config(run))
+    other = [k for k, v in asdict(config).items() if v != saved[k]]
+    if other:
+        raise InvalidValue(
+            f"expected {other[0]}={saved[other[0]]!r}, which {run} was begun with, got "
+            f"{getattr(config, other[0])!r}; leave it out, or choose another directory"
+        )
+    return replace(config, steps=config.steps + command.additional_steps), run

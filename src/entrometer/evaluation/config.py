@@ -2,10 +2,13 @@
 
 import math
 from dataclasses import dataclass
+from typing import Literal
 
 from entrometer.errors import InvalidValue
-from entrometer.policy.precision import Precision
 from entrometer.tasks.task import Split
+
+# The values of the policies' Precision, whose home would bring torch along.
+PrecisionName = Literal["float32", "float64", "bfloat16"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,7 +39,7 @@ class EvaluationConfig:
     seed: int = 0
     """Of the responses: a problem's n-th response has one seed in every checkpoint."""
 
-    precision: Precision = Precision.FLOAT32
+    precision: PrecisionName = "float32"
     """What the policies compute in."""
 
     shard_prompts: int = 16

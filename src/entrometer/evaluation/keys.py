@@ -1,13 +1,10 @@
 """Names made from content, so that a result is never taken for another."""
 
-import hashlib
-import json
 from collections.abc import Sequence
 from dataclasses import asdict
-from pathlib import Path
 
 from entrometer.evaluation.config import EvaluationConfig
-from entrometer.policy.sources import local_directory
+from entrometer.runs.content import content_key
 from entrometer.tasks.task import Problem, Task
 
 FORMAT = 1
@@ -15,15 +12,6 @@ FORMAT = 1
 
 # They change the table or the rounding, not what is sampled.
 _FREE = ("ks", "batch_tokens")
-
-# What decides, beside the weights, what a policy does with a text.
-_SETTINGS = (
-    "adapter_config.json",
-    "config.json",
-    "generation_config.json",
-    "tokenizer.json",
-    "tokenizer_config.json",
-)
 
 
 def evaluation_key(
@@ -42,19 +30,4 @@ def evaluation_key(
         "config": settings,
         "problems": asked,
     }
-    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:16]
-
-
-def weights_key(checkpoint: Path, base: str | Path | None) -> str:
-    """Name of a policy: a hash of its weights, its settings and the name of its base.
-
-    What the base holds is not read: it is expected to stay as it is.
-    """
-    directory = local_directory(checkpoint)
-    digests = {}
-    for path in sorted(directory.iterdir()):
-        if path.suffix == ".safetensors" or path.name in _SETTINGS:
-            with open(path, "rb") as file:
-                digests[path.name] = hashlib.file_digest(file, "sha256").hexdigest()
-    content = {"base": None if base is None else str(base), "files": digests}
-    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+    return content_key(content)[:16]

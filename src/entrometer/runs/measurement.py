@@ -133,6 +133,7 @@ class Needed:
     precision: str
     weighting: str
     baseline: str
+    per: str
     quantity: str
     r"""`change`, $\Delta h$ at `eta`, or `slope`, $h'$."""
     eta: float

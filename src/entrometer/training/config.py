@@ -153,6 +153,14 @@ class TrainConfig:
                 "expected at least 2 responses a prompt, which are compared with one "
                 f"another, got responses={self.responses}; give more"
             )
+        needed = self.prompts * self.window
+        if self.problems < needed:
+            raise InvalidValue(
+                f"expected at least prompts x window = {self.prompts} x {self.window} "
+                f"= {needed} problems, for a round of sampling takes as many different "
+                f"ones, got problems={self.problems}; give more, or make prompts or "
+                "window smaller"
+            )
 
     def task_settings(self) -> dict[str, str]:
         """What the task is made with, besides its name."""

@@ -17,9 +17,10 @@ from entrometer.training.adapter_files import lean_on_base
 from entrometer.training.config import TrainConfig
 from entrometer.training.processes import on_cpu, processes
 from entrometer.training.progress import Progress, ShowProgress
+from entrometer.training.sharding import Sharded
 
 
-class _Trainer(SFTTrainer):  # type: ignore[misc]
+class _Trainer(Sharded, SFTTrainer):  # type: ignore[misc]
     def _send_telemetry(self) -> None:
         """Send none: TRL would tell the hub of every trainer that is made."""
 

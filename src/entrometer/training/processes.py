@@ -1,6 +1,5 @@
 """The processes that train together."""
 
-import os
 from typing import Any
 
 import torch
@@ -19,9 +18,3 @@ def processes() -> Any:
     is alone, and they would all write to one run.
     """
     return PartialState(cpu=on_cpu())
-
-
-def sharded() -> bool:
-    """Whether `accelerate launch` was told to give each process a part of the model."""
-    ways = ("ACCELERATE_USE_FSDP", "ACCELERATE_USE_DEEPSPEED")
-    return any(os.environ.get(way, "false").lower() == "true" for way in ways)

@@ -28,10 +28,11 @@ from entrometer.training.probes import (
     NoiseScale,
     PredictedChange,
 )
-from entrometer.training.processes import on_cpu, processes, sharded
+from entrometer.training.processes import on_cpu, processes
 from entrometer.training.progress import Progress, ShowProgress, without_bars
 from entrometer.training.recorder import Recorder
 from entrometer.training.rewards import prompt_table, reward_functions
+from entrometer.training.sharding import sharded
 from entrometer.training.trainer import Trainer
 
 logger = logging.getLogger(__name__)
@@ -48,6 +49,12 @@ def train(config: TrainConfig, run: Path, *, progress: Progress | None = None) -
         raise InvalidValue(
             f"expected a new directory, got {run} with a run of another config; "
             "choose another name, or resume that run"
+        )
+    if config.predict_every and sharded():
+        raise InvalidValue(
+            "expected predict_every=0 where a process has a part of the model alone "
+            f"(FSDP, DeepSpeed), got predict_every={config.predict_every}; set it to "
+            "0, or train with data parallelism"
         )
     _settle(config, run)
     chosen = task(config.task, **config.task_settings())

@@ -27,13 +27,15 @@ from entrometer.runs import (
 from entrometer.training.adapter_files import lean_on_base
 from entrometer.training.epoch_sampler import EpochSampler
 from entrometer.training.instruments import Instrumented
+from entrometer.training.optimizer_file import number_optimizer
+from entrometer.training.sharding import Sharded
 
 logger = logging.getLogger(__name__)
 
 _STAGE = ".saving"
 
 
-class Trainer(Instrumented, GRPOTrainer):  # type: ignore[misc]
+class Trainer(Sharded, Instrumented, GRPOTrainer):  # type: ignore[misc]
     """A `GRPOTrainer` that is watched, and that can be stopped anywhere.
 
     A checkpoint holds what TRL leaves out, the generation window and the place in it,
@@ -121,6 +123,7 @@ class Trainer(Instrumented, GRPOTrainer):  # type: ignore[misc]
             if self.args.should_save:
                 # A pickle, which nothing here would ever open.
                 (stage / name / "training_args.bin").unlink(missing_ok=True)
+                number_optimizer(stage / name)
                 if self._base is not None:
                     lean_on_base(stage / name, self._base)
                 seal(

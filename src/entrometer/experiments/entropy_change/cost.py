@@ -90,7 +90,7 @@ def work(request: Request, size: Callable[[Batch], Size]) -> Work:
 def units(request: Request) -> float:
     """Its price, roughly: what a plain forward of one response costs is 1."""
     each = {
-        "rollouts": 4.0,
+        "rollouts": 2.0,
         "update": 2.2,
         "forward": 1.0,
         "jvp": 1.0 + len(request.steps) if isinstance(request, Jvp) else 0.0,

@@ -25,6 +25,7 @@ from entrometer.experiments.entropy_change.calibrate import Calibration
 from entrometer.experiments.entropy_change.config import MeasureConfig
 from entrometer.experiments.entropy_change.cost import responses, stage, work
 from entrometer.experiments.entropy_change.plan import CheckpointPlan
+from entrometer.experiments.entropy_change.requests import Subject
 from entrometer.passes import TOKEN_BUDGET
 
 PAIRS = 3
@@ -76,7 +77,7 @@ def forecast(
 ) -> Forecast:
     """Price a plan; None for the prices of one that the store has every pass of."""
     stages: dict[str, Stage] = {}
-    subjects = []
+    subjects: list[Subject] = []
     for request in (r for point in points for r in point.requests()):
         name, done = stage(request), request.path(store).exists()
         old = stages.get(name, Stage(0, 0, 0, 0.0))
@@ -127,7 +128,7 @@ def _studies(config: MeasureConfig, points: Sequence[CheckpointPlan]) -> float:
     def error(change: PromptSums, slope: PromptSums) -> float:
         return entropy_change(change).value - linear_term(slope).value
 
-    tried = max(1, config.synthetic_batches // 20)
+    tried = min(config.synthetic_batches, 100)
     began = time.perf_counter()
     size = config.synthetic_size
     scatter([change, slope], error, size=size, batches=tried, seed=0)

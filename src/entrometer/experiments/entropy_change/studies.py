@@ -1,6 +1,8 @@
 """What one batch says of others: sample sizes, scatter of errors, convergence."""
 
+import math
 from collections.abc import Iterator
+from itertools import product
 
 import numpy as np
 
@@ -16,7 +18,12 @@ from entrometer.estimators import (
     scatter,
 )
 from entrometer.experiments.entropy_change.config import MeasureConfig
-from entrometer.experiments.entropy_change.estimates import change_of, slope_of
+from entrometer.experiments.entropy_change.estimates import (
+    PERS,
+    change_of,
+    slope_of,
+    way_fields,
+)
 from entrometer.experiments.entropy_change.tables import Evaluated, Updated, Way
 from entrometer.runs.measurement import Convergence, ErrorStudy, Needed
 
@@ -25,23 +32,21 @@ def needed(batch: Evaluated, moved: Updated) -> Iterator[Needed]:
     """Prompts that each way needs, beside the first, the sequence weights."""
     rate = batch.point.learning_rate
     nearest = min(moved.there, key=lambda eta: abs(np.log(eta / (rate or eta))))
-    for quantity, eta in (("slope", np.nan), ("change", nearest)):
+    for per, (quantity, eta) in product(
+        PERS, (("slope", math.nan), ("change", nearest))
+    ):
         found = [
-            slope_of(batch, moved, way, "token")
+            slope_of(batch, moved, way, per)
             if quantity == "slope"
-            else change_of(batch, moved, way, "token", eta)
+            else change_of(batch, moved, way, per, eta)
             for way in batch.ways
         ]
         for way, own in zip(batch.ways, found, strict=True):
             factor = sample_size_ratio(found[0], own)
             yield Needed(
-                checkpoint=batch.point.name,
-                update=moved.plan.name,
-                precision=batch.precision,
-                weighting=way.weighting.value,
-                baseline=way.baseline_name,
+                **way_fields(batch, moved, way, per),
                 quantity=quantity,
-                eta=float(eta),
+                eta=eta,
                 prompt_variance=own.standard_error**2 * own.prompt.size,
                 factor=factor.value,
                 factor_low=factor.low,

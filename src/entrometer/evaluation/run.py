@@ -12,12 +12,13 @@ from entrometer.errors import InvalidValue
 from entrometer.estimators import PromptSums
 from entrometer.evaluation.config import EvaluationConfig
 from entrometer.evaluation.draw import draw_shard
-from entrometer.evaluation.keys import evaluation_key, weights_key
+from entrometer.evaluation.keys import evaluation_key
 from entrometer.evaluation.problems import chosen_problems
 from entrometer.evaluation.results import Row, rows, shard_statistics
 from entrometer.evaluation.shards import Shard, read_shard, write_shard
 from entrometer.evaluation.table import write_table
 from entrometer.policy import Policy, load_policy
+from entrometer.policy.content import weights_key
 from entrometer.runs import DamagedFile, atomic_write
 from entrometer.tasks.task import Problem, Task
 

@@ -1,0 +1,145 @@
+"""What `entrometer measure` was asked, with what a run or a training says beside it."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from typing import Annotated, Any
+
+import tyro
+
+from entrometer.cli.parse import Flag, Habits, parse
+from entrometer.errors import InvalidValue, nearest_name
+from entrometer.experiments.entropy_change.config import MeasureConfig
+from entrometer.tasks.task import Split
+from entrometer.training.config import read_config
+
+_TRAINED = (
+    "task",
+    "level",
+    "policy",
+    "problems",
+    "temperature",
+    "max_tokens",
+    "max_grad_norm",
+)
+_NAMES = [f.name for f in fields(MeasureConfig)]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Measure(MeasureConfig, Habits):
+    """Measure what one AdamW step does to the entropy of checkpoints.
+
+    The task, its level and problems, the policy, the temperature, the length limit and
+    the clipping are by default those of the training, where its config.json lies beside
+    the checkpoint.
+    """
+
+    checkpoints: Annotated[
+        tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="CHECKPOINT...")
+    ] = ()
+    """Directories of checkpoints: a model or an adapter, and its AdamW."""
+
+    run: Path | None = None
+    """Directory of the results; by default runs/measure- and the checkpoints' names."""
+
+    resume: Flag = False
+    """Go on in a run directory, with the settings that it has; others override."""
+
+    store: Path | None = None
+    """Where passes are kept; by default in the run directory. Runs may share one."""
+
+    report: bool = True
+    """Write report.html into the run directory."""
+
+    def __post_init__(self) -> None:
+        """Leave the checks to `MeasureConfig`, made when all settings are known."""
+
+
+def resolve(arguments: Sequence[str]) -> tuple[Measure, MeasureConfig, Path]:
+    """The command, its settings, and the directory of its results."""
+    asked = parse(Measure, arguments, verb="measure")
+    directory = _directory(asked)
+    # A measurement may have been stopped before it could save its settings.
+    begun = asked.resume and (
+        not asked.checkpoints or (directory / "config.json").exists()
+    )
+    begin = read_settings(directory) if begun else _trained(asked.checkpoints)
+    default = replace(Measure(), **begin)
+    command = parse(Measure, arguments, verb="measure", default=default)
+    if not command.task:
+        raise InvalidValue(
+            f"expected --task, for {Path(command.checkpoints[0]).parent} has no "
+            "config.json of a training that would name it; name it"
+        )
+    config = MeasureConfig(**{name: getattr(command, name) for name in _NAMES})
+    for path in config.checkpoints:
+        _require_directory(Path(path))
+    return command, config, directory
+
+
+def read_settings(run: Path) -> dict[str, Any]:
+    """The settings that a measurement saved."""
+    path = run / "config.json"
+    try:
+        values = json.loads(path.read_text(encoding="utf-8"))
+        unknown = [name for name in values if name not in _NAMES]
+        if unknown:
+            raise ValueError(f"{unknown[0]!r} is none of its settings")
+        settings: dict[str, Any] = {
+            k: tuple(v) if isinstance(v, list) else v for k, v in values.items()
+        }
+        settings["split"] = Split(settings["split"])
+        MeasureConfig(**settings)
+    except FileNotFoundError:
+        raise InvalidValue(
+            f"{path}: no such file, so {run} is not a measurement; name the directory "
+            "that `entrometer measure` wrote"
+        ) from None
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        raise InvalidValue(
+            f"{path}: expected the settings of a measurement ({error}); restore the "
+            "file, or name a measurement"
+        ) from error
+    return settings
+
+
+def _directory(command: Measure) -> Path:
+    if command.run is not None:
+        return command.run
+    if not command.checkpoints:
+        raise InvalidValue(
+            "expected checkpoints, got none; name a directory checkpoint-N, or with "
+            "--resume the --run to go on with"
+        )
+    names = [Path(path).resolve().name for path in command.checkpoints]
+    return Path("runs") / f"measure-{'-'.join(names)}"
+
+
+def _trained(checkpoints: Sequence[str]) -> dict[str, Any]:
+    """What the trainings beside the checkpoints have to say, in one voice."""
+    found: dict[str, Any] = {"task": ""}
+    spoke: Path | None = None
+    for parent in dict.fromkeys(Path(path).parent for path in checkpoints):
+        try:
+            config = read_config(parent)
+        except InvalidValue:
+            continue
+        said = {name: getattr(config, name) for name in _TRAINED}
+        if spoke is not None and said != found:
+            name = next(n for n in _TRAINED if said[n] != found[n])
+            raise InvalidValue(
+                f"expected checkpoints of like trainings, got {name}={found[name]!r} "
+                f"in {spoke} and {said[name]!r} in {parent}; measure them apart"
+            )
+        found, spoke = said, parent
+    return found
+
+
+def _require_directory(path: Path) -> None:
+    if not path.is_dir():
+        beside = [p.name for p in path.parent.glob("*") if p.is_dir()]
+        raise InvalidValue(
+            f"expected a checkpoint in {path}, got no such directory."
+            f"{nearest_name(path.name, beside)}"
+        )

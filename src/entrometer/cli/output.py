@@ -1,0 +1,53 @@
+"""What reaches a terminal: plain text, tables, and JSON that any parser reads."""
+
+import json
+import math
+from collections.abc import Sequence
+from dataclasses import asdict, is_dataclass
+from pathlib import Path
+from typing import Any
+
+
+def plain(text: object) -> str:
+    """The text on one line, without anything that a terminal would obey."""
+    spaced = "".join(c if c.isprintable() else " " for c in str(text))
+    return " ".join(spaced.split())
+
+
+def print_json(content: Any, *, indent: int | None = None) -> None:
+    """Print an object; a number that JSON does not have is null."""
+    print(json.dumps(_jsonable(content), indent=indent, allow_nan=False))
+
+
+def table(
+    heads: Sequence[str], rows: Sequence[Sequence[str]], *, words: int = 1
+) -> str:
+    """Columns under heads: so many of words to the left, the others to the right."""
+    lines = [list(heads), *([plain(cell) for cell in row] for row in rows)]
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    return "\n".join(
+        "  ".join(
+            cell.ljust(w) if i < words else cell.rjust(w)
+            for i, (cell, w) in enumerate(zip(line, widths, strict=True))
+        ).rstrip()
+        for line in lines
+    )
+
+
+def clock(seconds: float) -> str:
+    """A time as people read it: 0:42, 12:00 or 1:30:00."""
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"
+
+
+def _jsonable(value: Any) -> Any:
+    if is_dataclass(value) and not isinstance(value, type):
+        value = asdict(value)
+    if isinstance(value, dict):
+        return {str(k): _jsonable(v) for k, v in value.items()}
+    if isinstance(value, list | tuple):
+        return [_jsonable(v) for v in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return str(value) if isinstance(value, Path) else value

@@ -1,0 +1,59 @@
+"""Write finished runs as one HTML page, and their figures as files."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Literal
+
+import tyro
+
+from entrometer.cli.output import plain, print_json
+from entrometer.cli.parse import Flag, parse
+from entrometer.errors import InvalidValue
+
+
+@dataclass(frozen=True, kw_only=True)
+class Write:
+    """Write measurements and training runs as one page; several are compared."""
+
+    runs: Annotated[
+        tuple[Path, ...], tyro.conf.Positional, tyro.conf.arg(metavar="RUN...")
+    ] = ()
+    """Directories of finished runs."""
+
+    out: Path | None = None
+    """The page; by default report.html in the run, or here for several runs."""
+
+    figures: Path | None = None
+    """Directory to write every figure into as well; of several runs, a folder each."""
+
+    formats: tuple[Literal["svg", "png", "pdf"], ...] = ("svg", "png")
+    """Kinds of files of each figure."""
+
+    json: Flag = False
+    """Print one JSON object instead of text."""
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Carry the verb out."""
+    command = parse(Write, arguments, verb="report")
+    if not command.runs:
+        raise InvalidValue("expected directories of finished runs, got none; name one")
+    from entrometer.report import write_figures, write_report
+
+    single = len(command.runs) == 1
+    out = command.out or (command.runs[0] if single else Path()) / "report.html"
+    write_report(command.runs, out)
+    figures: list[Path] = []
+    if command.figures is not None:
+        for number, path in enumerate(command.runs, start=1):
+            name = f"{number}-{path.resolve().name}"
+            into = command.figures if single else command.figures / name
+            figures += write_figures(path, into, command.formats)
+    if command.json:
+        print_json({"report": out, "figures": figures})
+    else:
+        print(plain(f"report: {out}"))
+        if figures:
+            print(plain(f"figures: {len(figures)} files in {command.figures}"))
+    return 0

@@ -1,0 +1,118 @@
+"""What a training would do, and roughly how long it would take."""
+
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from random import Random
+
+import numpy as np
+
+from entrometer.cli.output import clock, plain, print_json
+from entrometer.cli.timing import Line, seconds
+from entrometer.errors import EntrometerError
+from entrometer.estimators import GradientWeights
+from entrometer.passes import vjp
+from entrometer.policy import Policy, load_policy, sample
+from entrometer.runs import Rollouts, Sampler, newest_complete
+from entrometer.tasks import Problem, Split, Task, task
+from entrometer.training.config import TrainConfig
+
+_FEW, _MORE = 4, 16
+
+
+def dry_run(config: TrainConfig, run: Path | None, *, as_json: bool) -> None:
+    """Print the steps that are left, and their time from a few responses."""
+    imitation, done = config.imitation.steps, 0
+    if run is not None and (run / "config.json").is_file():
+        newest, _ = newest_complete(run)
+        done = 0 if newest is None else int(newest.name.partition("-")[2])
+        imitation = 0 if (run / "imitation" / "manifest.json").is_file() else imitation
+    left = max(0, config.steps - done)
+    responses = left * config.prompts * config.responses // config.iterations
+    try:
+        time_left = _seconds(config, imitation, left)
+        told = f"roughly {clock(time_left)}, from sampling a few responses"
+    except EntrometerError as error:
+        time_left, told = math.nan, f"not known: {error}"
+    if as_json:
+        print_json(
+            {
+                "imitation_steps": imitation,
+                "steps": left,
+                "responses": responses,
+                "seconds": time_left,
+            }
+        )
+        return
+    print(
+        f"imitation: {imitation} updates of {config.imitation.batch} demonstrations\n"
+        f"Dr-GRPO: {left} updates of {config.prompts} prompts x {config.responses} "
+        f"responses; {responses} responses to sample, at most "
+        f"{responses * config.max_tokens} tokens\n"
+        f"checkpoints: one every {config.save_every} updates\n" + plain(f"time: {told}")
+    )
+
+
+def _seconds(config: TrainConfig, imitation: int, steps: int) -> float:
+    loading, policy = seconds(lambda: load_policy(config.policy))
+    judge = task(config.task, **config.task_settings())
+    problems = judge.problems(Split.TRAIN, _MORE)
+    drawn = _demonstrations(policy, judge, problems, config)
+
+    def sampling(count: int) -> object:
+        prompts = drawn.prompt_tokens[:count]
+        return sample(
+            policy,
+            [p.tolist() for p in prompts],
+            prompt_ids=range(len(prompts)),
+            temperature=config.temperature,
+            max_tokens=config.max_tokens,
+            seed=0,
+        )
+
+    def updating(count: int) -> object:
+        part = drawn.select(np.arange(min(count, drawn.count)))
+        ones = np.ones(part.tokens)
+        return vjp(policy, part, GradientWeights(S=ones, H=np.zeros_like(ones)))
+
+    for warm in (sampling, updating):
+        warm(1)
+    draw = Line.through(sampling, (_FEW, _MORE))
+    update = Line.through(updating, (_FEW, _MORE))
+    batch = config.prompts * config.responses
+    a_step = draw.at(batch) / config.iterations + update.at(batch)
+    if config.predict_every:
+        # Its slope along one direction is about two ways back.
+        a_step += (
+            draw.at(config.predict_prompts) + 2 * update.at(config.predict_prompts)
+        ) / config.predict_every
+    return loading + imitation * update.at(config.imitation.batch) + steps * a_step
+
+
+def _demonstrations(
+    policy: Policy, judge: Task, problems: Sequence[Problem], config: TrainConfig
+) -> Rollouts:
+    """Right responses to some problems: as long as those that will be trained on."""
+    random = Random(config.seed)
+    tokens = [
+        tuple(
+            np.array(policy.tokenizer(text)["input_ids"])
+            for text in (judge.prompt(p), judge.demonstration(p, random))
+        )
+        for p in problems
+    ]
+    return Rollouts(
+        prompt=np.arange(len(tokens)),
+        prompt_tokens=tuple(prompt for prompt, _ in tokens),
+        response_tokens=tuple(r[: config.max_tokens] for _, r in tokens),
+        seed=np.zeros(len(tokens), np.int64),
+        text=("",) * len(tokens),
+        reward=np.full(len(tokens), np.nan),
+        sampler=Sampler(
+            name="demonstrations",
+            temperature=config.temperature,
+            max_tokens=config.max_tokens,
+            model="",
+            version="",
+        ),
+    )

@@ -1,0 +1,197 @@
+"""Settings, refusals and what is printed of `entrometer measure`."""
+
+import json
+import re
+import shutil
+from dataclasses import replace
+
+import torch
+
+from entrometer.cli import main, measure
+from entrometer.experiments.entropy_change import worker
+from entrometer.runs import verify
+from entrometer.runs.measurement import read_measurement
+from entrometer.training.config import save_config
+from tests.cli.conftest import CONFIG, SMALL, at, strictly
+
+
+def printed_config(capsys, *arguments):
+    assert main(["measure", *arguments, "--print-config"]) == 0
+    return strictly(capsys.readouterr().out)
+
+
+def refusal(capsys, *arguments):
+    assert main(["measure", *arguments]) == 2
+    out, error = capsys.readouterr()
+    assert out == ""
+    assert error.count("\n") == 1
+    return error
+
+
+def test_defaults_are_the_trainings(trained, capsys):
+    config = printed_config(capsys, *at(trained, 2))
+    for name in ("task", "level", "policy", "problems", "temperature", "max_tokens"):
+        assert config[name] == getattr(CONFIG, name)
+    assert config["max_grad_norm"] == 0.5
+    assert config["prompts"] == 256
+
+
+def test_settings_override_the_trainings(trained, capsys):
+    config = printed_config(
+        capsys, *at(trained, 2), "--max-tokens", "5", "--etas", "1e-5", "2e-5"
+    )
+    assert (config["max_tokens"], config["etas"]) == (5, [1e-5, 2e-5])
+    assert config["temperature"] == 0.8
+
+
+def test_without_the_trainings_config_the_task_must_be_named(trained, tmp_path, capsys):
+    shutil.copytree(trained / "checkpoint-2", tmp_path / "checkpoint-2")
+    assert "expected --task" in refusal(capsys, *at(tmp_path, 2))
+    config = printed_config(capsys, *at(tmp_path, 2), "--task", "few-letters")
+    assert (config["task"], config["max_tokens"]) == ("few-letters", 64)
+
+
+def test_checkpoints_of_unlike_trainings_are_refused(trained, tmp_path, capsys):
+    shutil.copytree(trained / "checkpoint-2", tmp_path / "checkpoint-2")
+    save_config(replace(CONFIG, max_tokens=7), tmp_path)
+    error = refusal(capsys, *at(trained, 2), *at(tmp_path, 2))
+    assert "max_tokens=6" in error
+    assert "measure them apart" in error
+
+
+def test_a_checkpoint_that_is_not_there_is_told_the_nearest(trained, capsys):
+    error = refusal(capsys, *at(trained, 22))
+    assert "no such directory. Did you mean 'checkpoint-2'?" in error
+
+
+def test_no_checkpoint_at_all_is_refused(capsys):
+    assert "expected checkpoints, got none" in refusal(capsys)
+
+
+def test_a_run_that_is_there_is_not_overwritten(trained, measured, capsys):
+    error = refusal(capsys, *at(trained, 2), "--run", str(measured), *SMALL)
+    assert "go on with it by --resume, or choose another directory" in error
+
+
+def test_no_recorded_update_says_what_to_do_and_leaves_the_place_free(
+    trained, tmp_path, capsys
+):
+    run = ["--run", str(tmp_path / "run")]
+    error = refusal(capsys, *at(trained, 3), *run)
+    assert "give --updates sampled-1" in error
+    # The same command, corrected, is not told that the directory is taken.
+    assert "sampled-1" in refusal(capsys, *at(trained, 3), *run)
+
+
+def test_a_schedule_that_ended_needs_learning_rates(trained, tmp_path, capsys):
+    run = tmp_path / "ended"
+    shutil.copytree(trained, run)
+    path = run / "checkpoint-2" / "optimizer.pt"
+    state = torch.load(path, weights_only=True)
+    for group in state["param_groups"]:
+        group["lr"] = 0.0
+    torch.save(state, path)
+    error = refusal(capsys, *at(run, 2), "--run", str(tmp_path / "run"))
+    assert "schedule has ended; give --etas" in error
+
+
+def test_no_control_character_of_a_file_is_printed(trained, tmp_path, capsys):
+    shutil.copytree(trained / "checkpoint-2", tmp_path / "checkpoint-2")
+    save_config(replace(CONFIG, task="toy\x1b[2J\x9b"), tmp_path)
+    error = refusal(capsys, *at(tmp_path, 2), "--run", str(tmp_path / "run"))
+    assert "toy" in error
+    assert all(c.isprintable() for c in error.rstrip("\n"))
+
+
+def test_resume_goes_on_with_the_saved_settings(measured, capsys):
+    saved = json.loads((measured / "config.json").read_bytes())
+    resumed = ["--run", str(measured), "--resume"]
+    assert printed_config(capsys, *resumed) == saved
+    other = printed_config(capsys, *resumed, "--etas", "1e-5")
+    assert other == saved | {"etas": [1e-5]}
+
+
+def test_resume_of_what_was_stopped_at_once_begins_anew(trained, tmp_path, capsys):
+    run = ["--run", str(tmp_path / "run")]
+    new = printed_config(capsys, *at(trained, 2), *run, *SMALL)
+    assert printed_config(capsys, *at(trained, 2), *run, *SMALL, "--resume") == new
+
+
+def test_resume_of_what_is_no_measurement_is_refused(trained, tmp_path, capsys):
+    for run, said in (
+        (trained, "settings of a measurement"),
+        (tmp_path, "no such file"),
+    ):
+        assert said in refusal(capsys, "--run", str(run), "--resume")
+
+
+def test_resume_computes_only_what_is_missing(measured, tmp_path, capsys, monkeypatch):
+    run = tmp_path / "run"
+    shutil.copytree(measured, run)
+    done = []
+    carry_out = worker.Worker.carry_out
+
+    def spy(self, request):
+        done.append(request.kind)
+        carry_out(self, request)
+
+    monkeypatch.setattr(worker.Worker, "carry_out", spy)
+    arguments = ["measure", "--run", str(run), "--resume", "--no-report", "--json"]
+    assert main([*arguments, "--etas", "1e-2", "1e-5"]) == 0
+    # The training's own learning rate is among the four that were measured.
+    assert done == ["forward", "forward"]
+    found = strictly(capsys.readouterr().out)
+    assert [row["eta"] for row in found["changes"]] == [1e-5, 1e-2]
+    assert found["report"] is None
+    assert not (run / "report.html").exists()
+    verify(run)
+
+
+def test_passes_of_another_store_are_found(measured, tmp_path, monkeypatch):
+    monkeypatch.setattr(worker.Worker, "carry_out", None)
+    arguments = ["measure", "--run", str(tmp_path / "run"), "--no-report"]
+    config = json.loads((measured / "config.json").read_bytes())
+    store = ["--store", str(measured / "passes")]
+    assert main([*arguments, *config["checkpoints"], *SMALL, *store]) == 0
+    new, old = (read_measurement(run) for run in (tmp_path / "run", measured))
+    # As text, in which NaN equals NaN.
+    assert repr(new) == repr(old)
+
+
+def test_text_has_sentences_rows_warnings_and_the_report(measured):
+    text = measure._as_text(measured, measured / "report.html")
+    summary = json.loads((measured / "summary.json").read_bytes())
+    assert all(sentence in text for sentence in summary["sentences"])
+    assert text.count("checkpoint-2  recorded") == 4
+    assert text.count("\nwarning: ") == len(summary["warnings"])
+    assert text.endswith(f"report: {measured / 'report.html'}")
+    assert (measured / "report.html").is_file()
+
+
+def test_missing_report_packages_do_not_cost_the_results(measured, monkeypatch, capsys):
+    monkeypatch.setattr(measure, "find_spec", lambda name: None)
+    assert measure._report(measured) is None
+    assert "pip install 'entrometer[report]'" in capsys.readouterr().err
+
+
+def test_dry_run_tells_the_plan_and_writes_nothing(trained, tmp_path, capsys):
+    run = tmp_path / "run"
+    arguments = ["measure", *at(trained, 2), "--run", str(run), *SMALL]
+    assert main([*arguments, "--dry-run"]) == 0
+    text = capsys.readouterr().out
+    assert re.search(r"^forward along +8 +0 +48 +0:\d\d$", text, re.MULTILINE)
+    assert re.search(r"^jvp2 +1 +0 +8 +0:\d\d$", text, re.MULTILINE)
+    assert re.search(r"^time: about \d:\d\d, from timing", text, re.MULTILINE)
+    assert "GPU-hours: 0 on cpu" in text
+    assert "memory: roughly" in text
+    assert not run.exists()
+
+
+def test_dry_run_of_what_is_done_times_nothing(measured, capsys, monkeypatch):
+    monkeypatch.setattr(worker.Worker, "carry_out", None)
+    arguments = ["measure", "--run", str(measured), "--resume", "--dry-run"]
+    assert main([*arguments, "--json"]) == 0
+    told = strictly(capsys.readouterr().out)
+    assert all(s["done"] == s["passes"] > 0 for s in told["stages"].values())
+    assert sum(s["seconds"] for s in told["stages"].values()) == 0
+    assert told["seconds"] > 0
