@@ -98,8 +98,8 @@ def _as_text(directory: Path, report: Path | None) -> str:
     heads = ["checkpoint", "update", "learning rate", "change", "linear prediction"]
     parts = [
         "\n".join(plain(sentence) for sentence in summary["sentences"]),
-        f"{table(heads, rows, words=2)}\nNats a token; brackets: 95% intervals, clustered by "
-        "prompt.",
+        table(heads, rows, words=2)
+        + "\nNats a token; brackets: 95% intervals, clustered by prompt.",
         "\n".join(f"warning: {plain(text)}" for text in summary["warnings"]),
         plain(f"report: {report}" if report else f"results: {directory}"),
     ]

@@ -67,14 +67,14 @@ def resolve(arguments: Sequence[str]) -> tuple[Measure, MeasureConfig, Path]:
     begin = read_settings(directory) if begun else _trained(asked.checkpoints)
     default = replace(Measure(), **begin)
     command = parse(Measure, arguments, verb="measure", default=default)
+    for path in command.checkpoints:
+        _require_directory(Path(path))
     if not command.task:
         raise InvalidValue(
             f"expected --task, for {Path(command.checkpoints[0]).parent} has no "
             "config.json of a training that would name it; name it"
         )
     config = MeasureConfig(**{name: getattr(command, name) for name in _NAMES})
-    for path in config.checkpoints:
-        _require_directory(Path(path))
     return command, config, directory
 
 
