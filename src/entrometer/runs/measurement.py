@@ -93,7 +93,7 @@ class Term:
     """Smallest and largest learning rate of that fit."""
     power_to: float
     smallest_eta: float
-    r"""From here up to $\eta^*/10$, prediction and change differ by at most 5%."""
+    """Prediction and change differ by at most 5% from here up to where they part."""
     halved_eta: float
     """Where the effective sample is half of the responses; NaN beyond the sweep."""
     floor: float

@@ -74,7 +74,7 @@ def terms(batch: Evaluated, moved: Updated) -> Iterator[Term]:
                 power_r2=law.r2,
                 power_from=float(etas[fitted].min(initial=np.inf)),
                 power_to=float(etas[fitted].max(initial=-np.inf)),
-                smallest_eta=_smallest(etas, relative, star.value),
+                smallest_eta=_smallest(etas, relative),
                 halved_eta=_halved(etas, observed, batch.responses.count),
                 floor=max(abs(rounding.value), rounding.standard_error),
             )
@@ -89,18 +89,18 @@ def _star(curved: tuple[Linearised, Linearised] | None) -> Estimate:
 def _linear_range(etas: np.ndarray, relative: np.ndarray, star: float) -> np.ndarray:
     """Learning rates that are well inside the linear regime and above rounding."""
     inside = etas <= LINEAR * star if star == star else np.ones(etas.size, bool)
-    smallest = _smallest(etas, relative, star)
+    smallest = _smallest(etas, relative)
     return inside & (etas >= smallest) if smallest == smallest else inside
 
 
-def _smallest(etas: np.ndarray, relative: np.ndarray, star: float) -> float:
-    inside = etas <= star / 10 if star == star else np.ones(etas.size, bool)
-    agreed = (relative <= AGREED) & inside
+def _smallest(etas: np.ndarray, relative: np.ndarray) -> float:
+    """Down from the largest learning rate that agrees, the last that still does."""
     usable = math.nan
-    for eta, good, within in zip(etas[::-1], agreed[::-1], inside[::-1], strict=True):
-        if within and not good:
+    for eta, error in zip(etas[::-1], relative[::-1], strict=True):
+        if error <= AGREED:
+            usable = float(eta)
+        elif usable == usable:
             break
-        usable = float(eta) if good else usable
     return usable
 
 
