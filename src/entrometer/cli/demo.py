@@ -45,6 +45,10 @@ def run(arguments: Sequence[str]) -> int:
             f"{command.run} is there already; go on with it by --resume, or choose "
             "another directory with --run"
         )
+    import torch
+
+    # Its tensors are small: a second thread costs more than it brings.
+    torch.set_num_threads(1)
     page = command.run / "report.html"
     with redirect_stdout(sys.stderr if command.json else sys.stdout):
         for name, verb, settings in _commands(command, page):
