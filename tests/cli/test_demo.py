@@ -70,4 +70,5 @@ def test_the_demo_for_real(tmp_path):
     command = [sys.executable, "-m", "entrometer.cli", "demo", "--run", "demo"]
     subprocess.run(command, cwd=tmp_path, check=True, capture_output=True)
     page = (tmp_path / "demo" / "report.html").read_text(encoding="utf-8")
-    assert "One step" in page
+    assert "2 runs compared" in page
+    assert "Linear prediction" in page or "linear prediction" in page

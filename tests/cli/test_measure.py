@@ -8,7 +8,7 @@ from dataclasses import replace
 import torch
 
 from entrometer.cli import main, measure
-from entrometer.experiments.entropy_change import worker
+from entrometer.experiments.requests import Worker
 from entrometer.runs import verify
 from entrometer.runs.measurement import read_measurement
 from entrometer.training.config import save_config
@@ -129,17 +129,18 @@ def test_resume_computes_only_what_is_missing(measured, tmp_path, capsys, monkey
     run = tmp_path / "run"
     shutil.copytree(measured, run)
     done = []
-    carry_out = worker.Worker.carry_out
+    checkpoint = Worker.checkpoint
 
-    def spy(self, request):
-        done.append(request.kind)
-        carry_out(self, request)
+    def spy(self, subject):
+        done.append(subject)
+        return checkpoint(self, subject)
 
-    monkeypatch.setattr(worker.Worker, "carry_out", spy)
+    monkeypatch.setattr(Worker, "checkpoint", spy)
     arguments = ["measure", "--run", str(run), "--resume", "--no-report", "--json"]
     assert main([*arguments, "--etas", "1e-2", "1e-5"]) == 0
     # The training's own learning rate is among the four that were measured.
-    assert done == ["forward", "forward"]
+    assert len(done) == 2
+    assert json.loads((run / "about.json").read_bytes())["stages"].keys() == {"forward"}
     found = strictly(capsys.readouterr().out)
     assert [row["eta"] for row in found["changes"]] == [1e-5, 1e-2]
     assert found["report"] is None
@@ -148,7 +149,7 @@ def test_resume_computes_only_what_is_missing(measured, tmp_path, capsys, monkey
 
 
 def test_passes_of_another_store_are_found(measured, tmp_path, monkeypatch):
-    monkeypatch.setattr(worker.Worker, "carry_out", None)
+    monkeypatch.setattr(Worker, "checkpoint", None)
     arguments = ["measure", "--run", str(tmp_path / "run"), "--no-report"]
     config = json.loads((measured / "config.json").read_bytes())
     store = ["--store", str(measured / "passes")]
@@ -188,7 +189,7 @@ def test_dry_run_tells_the_plan_and_writes_nothing(trained, tmp_path, capsys):
 
 
 def test_dry_run_of_what_is_done_times_nothing(measured, capsys, monkeypatch):
-    monkeypatch.setattr(worker.Worker, "carry_out", None)
+    monkeypatch.setattr(Worker, "checkpoint", None)
     arguments = ["measure", "--run", str(measured), "--resume", "--dry-run"]
     assert main([*arguments, "--json"]) == 0
     told = strictly(capsys.readouterr().out)

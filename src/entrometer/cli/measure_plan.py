@@ -8,7 +8,7 @@ from entrometer.cli.output import clock, plain, print_json, table
 from entrometer.experiments.entropy_change.config import MeasureConfig
 
 if TYPE_CHECKING:
-    from entrometer.experiments.entropy_change.calibrate import Calibration
+    from entrometer.experiments.calibrate import Calibration
     from entrometer.experiments.entropy_change.forecast import Forecast
 
 _REPORT = 0.4
@@ -18,7 +18,8 @@ _REPORT = 0.4
 def dry_run(config: MeasureConfig, store: Path, *, as_json: bool) -> None:
     """Print the plan, its price on this machine, and its memory."""
     began = time.perf_counter()
-    from entrometer.experiments.entropy_change.calibrate import calibrate
+    from entrometer.experiments.calibrate import calibrate
+    from entrometer.experiments.entropy_change.excerpt import FEW, MORE, excerpt
     from entrometer.experiments.entropy_change.forecast import forecast
     from entrometer.experiments.entropy_change.plan import plan
 
@@ -29,7 +30,10 @@ def dry_run(config: MeasureConfig, store: Path, *, as_json: bool) -> None:
         for point in points
         if any(not r.path(store).exists() for r in point.requests())
     ]
-    prices = calibrate(missing[0]) if missing else None
+    prices = None
+    if missing:
+        few, more = (excerpt(missing[0], *size).requests() for size in (FEW, MORE))
+        prices = calibrate(missing[0].subject, few, more)
     told = forecast(config, points, store, prices)
     rest = start * (1 + _REPORT)
     if as_json:

@@ -1,7 +1,8 @@
 """Columns of numbers that a pass wrote, as a Parquet file."""
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from typing import TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -9,6 +10,8 @@ import pyarrow.parquet as pq
 from jaxtyping import Float
 
 from entrometer.runs.atomic import DamagedFile, atomic_write
+
+Table = TypeVar("Table")
 
 _KEY = b"entrometer.columns"
 _FORMAT = b"1"
@@ -42,3 +45,11 @@ def read_columns(path: str | os.PathLike[str]) -> dict[str, Float[np.ndarray, "_
                 f"expected columns of a pass in {os.fspath(path)}, got a file that is "
                 f"damaged or of something else ({error}); delete it and go on"
             ) from error
+
+
+def read_table(kind: type[Table], paths: Iterable[str | os.PathLike[str]]) -> Table:
+    """The columns that a NamedTuple names, from the shards of one table."""
+    parts = [read_columns(path) for path in paths]
+    fields: tuple[str, ...] = kind._fields  # type: ignore[attr-defined]
+    columns = (np.concatenate([part[name] for part in parts]) for name in fields)
+    return kind(*columns)

@@ -5,13 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from entrometer.experiments.entropy_change import forecast as module
-from entrometer.experiments.entropy_change.calibrate import (
+from entrometer.experiments.calibrate import (
     Architecture,
     Calibration,
     Price,
 )
-from entrometer.experiments.entropy_change.cost import responses, stage, work
+from entrometer.experiments.cost import responses, work
+from entrometer.experiments.entropy_change import forecast as module
 from entrometer.experiments.entropy_change.forecast import forecast
 from entrometer.experiments.entropy_change.plan import plan
 
@@ -32,7 +32,7 @@ def points(config):
 def test_a_stage_costs_its_passes_and_one_warm_up(config, points, tmp_path):
     told = forecast(config, points, tmp_path, CALIBRATION)
     for name, found in told.stages.items():
-        own = [r for r in points[0].requests() if stage(r) == name]
+        own = [r for r in points[0].requests() if r.stage == name]
         each = [
             CALIBRATION.prices[name].seconds(work(r, CALIBRATION.size)) for r in own
         ]

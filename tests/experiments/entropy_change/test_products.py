@@ -11,8 +11,7 @@ from entrometer.experiments.entropy_change.products import (
     one_batch_products,
     two_batch_products,
 )
-from entrometer.experiments.entropy_change.worker import Worker
-from entrometer.runs import read_rollouts
+from entrometer.experiments.requests import Worker
 
 
 @pytest.fixture(scope="module", params=[0, 1], ids=["recorded", "sampled"])
@@ -22,8 +21,8 @@ def parts(request, measured, config):
     worker = Worker(store)
     step = point.updates[request.param].step
     policy = worker.checkpoint(step.subject).policy
-    rollouts = read_rollouts(point.draws[0].path(store))
-    return policy, rollouts, worker._batch(step), worker._vectors(step)
+    rollouts = point.draws[0].read(store)
+    return policy, rollouts, step.read_batch(store), step.read(store)
 
 
 def test_their_mean_is_the_batch_s_own_part_of_the_slope(parts):

@@ -1,46 +1,16 @@
 """What a measurement of an entropy change measures, complete."""
 
 import math
-import re
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar
 
 from entrometer.errors import InvalidValue
-from entrometer.tasks.task import Split
-
-PrecisionName = Literal["float32", "float64", "bfloat16"]
-
-_UPDATE = re.compile(r"recorded|sampled-\d+")
+from entrometer.experiments.config import ExperimentConfig
 
 
 @dataclass(frozen=True, kw_only=True)
-class MeasureConfig:
+class MeasureConfig(ExperimentConfig):
     """One or more checkpoints, the updates to measure at each, and on what samples."""
-
-    checkpoints: tuple[str, ...]
-    """Directories of checkpoints: a model or an adapter, and its AdamW."""
-
-    updates: tuple[str, ...] = ("recorded",)
-    """Update batches at each: `recorded`, the one that training went on with, or
-    `sampled-N`, drawn afresh with the seed N."""
-
-    policy: str | None = None
-    """What adapters sit on; None for what they recorded."""
-
-    task: str = "arithmetic"
-    """Name of the task."""
-
-    level: str | None = None
-    """Level of the task, for one that has levels."""
-
-    split: Split = Split.TRAIN
-    """Problems that prompts are drawn from; the update is about the training split."""
-
-    problems: int = 2048
-    """The first so many of them."""
-
-    prompts: int = 256
-    """Prompts of the evaluation batch E, drawn with replacement, a response each."""
 
     etas: tuple[float, ...] = ()
     """Learning rates; none for a quarter, a half, one and two of the training's."""
@@ -51,81 +21,24 @@ class MeasureConfig:
     variance_prompts: int = 32
     """The first so many prompts of E for the variance by batches; 0 for none."""
 
-    update_prompts: int = 8
-    """Prompts of a sampled update batch."""
-
-    update_responses: int = 8
-    """Responses to each of them."""
-
-    temperature: float = 1.0
-    """Of sampling: part of the policy."""
-
-    max_tokens: int = 64
-    """Length limit of a response, which the Dr-GRPO loss divides by."""
-
-    max_grad_norm: float = 1.0
-    """Norm that the update's gradient is clipped to; 0 for no clipping."""
-
-    precision: PrecisionName = "float32"
-    """What the policy computes in; `float64` samples in float32."""
-
     synthetic_batches: int = 2000
     """Batches of the subsample studies."""
 
     synthetic_size: int = 256
     """Prompts of each of them."""
 
-    seed: int = 0
-    """Of the evaluation batch and of the synthetic ones."""
-
-    shard: int = 32
-    """Responses of a shard: what is lost, at most, when a measurement is killed."""
-
-    device: str = "cpu"
-    """Where the policy computes."""
+    AT_LEAST: ClassVar[dict[str, int]] = ExperimentConfig.AT_LEAST | {
+        "curvature_prompts": 0,
+        "variance_prompts": 0,
+        "synthetic_batches": 1,
+        "synthetic_size": 2,
+    }
 
     def __post_init__(self) -> None:
         """Refuse what cannot be measured before anything is loaded."""
-        if not self.checkpoints or not self.updates:
-            raise InvalidValue(
-                "expected at least one checkpoint and one update, got "
-                f"{self.checkpoints} and {self.updates}; name a directory checkpoint-N"
-            )
-        for update in self.updates:
-            if not _UPDATE.fullmatch(update):
-                raise InvalidValue(
-                    f"expected updates `recorded` or `sampled-N`, got {update!r}; "
-                    "N is a seed"
-                )
-        at_least = {
-            "problems": 1,
-            "prompts": 8,
-            "curvature_prompts": 0,
-            "variance_prompts": 0,
-            "update_prompts": 2,
-            "update_responses": 2,
-            "max_tokens": 1,
-            "synthetic_batches": 1,
-            "synthetic_size": 2,
-            "seed": 0,
-            "shard": 1,
-        }
-        for name, least in at_least.items():
-            if getattr(self, name) < least:
-                raise InvalidValue(
-                    f"expected {name} of at least {least}, got {getattr(self, name)}"
-                )
+        super().__post_init__()
         if not all(0 < eta < math.inf for eta in self.etas):
             raise InvalidValue(
                 f"expected learning rates above 0, got {self.etas}; the change at 0 "
                 "is 0, and what rounding makes of it is measured by itself"
             )
-        if not 0 < self.temperature < math.inf or not self.max_grad_norm >= 0:
-            raise InvalidValue(
-                "expected a temperature above 0 and max_grad_norm from 0, got "
-                f"{self.temperature} and {self.max_grad_norm}"
-            )
-
-    def task_settings(self) -> dict[str, str]:
-        """What the task is made with, besides its name."""
-        return {} if self.level is None else {"level": self.level}

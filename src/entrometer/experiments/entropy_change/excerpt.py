@@ -3,17 +3,12 @@
 from dataclasses import replace
 
 from entrometer.experiments.entropy_change.plan import CheckpointPlan, UpdatePlan
-from entrometer.experiments.entropy_change.requests import (
-    Draw,
-    Forward,
-    Jvp,
-    Jvp2,
-    OneBatch,
-    Products,
-    Step,
-    Subject,
-)
+from entrometer.experiments.entropy_change.requests import OneBatch, Products
+from entrometer.experiments.requests import Draw, Forward, Jvp, Jvp2, Step, Subject
 from entrometer.runs import response_seeds
+
+FEW, MORE = (4, 2), (12, 4)
+"""Responses of an evaluation batch, and prompts and responses a prompt of an update."""
 
 
 def excerpt(point: CheckpointPlan, prompts: int, group: int) -> CheckpointPlan:

@@ -21,11 +21,11 @@ from entrometer.estimators import (
     linear_term,
     scatter,
 )
-from entrometer.experiments.entropy_change.calibrate import Calibration
+from entrometer.experiments.calibrate import Calibration
+from entrometer.experiments.cost import responses, work
 from entrometer.experiments.entropy_change.config import MeasureConfig
-from entrometer.experiments.entropy_change.cost import responses, stage, work
 from entrometer.experiments.entropy_change.plan import CheckpointPlan
-from entrometer.experiments.entropy_change.requests import Subject
+from entrometer.experiments.requests import Subject
 from entrometer.passes import TOKEN_BUDGET
 
 PAIRS = 3
@@ -79,7 +79,7 @@ def forecast(
     stages: dict[str, Stage] = {}
     subjects: list[Subject] = []
     for request in (r for point in points for r in point.requests()):
-        name, done = stage(request), request.path(store).exists()
+        name, done = request.stage, request.path(store).exists()
         old = stages.get(name, Stage(0, 0, 0, 0.0))
         seconds = 0.0
         if not done and calibration is not None:

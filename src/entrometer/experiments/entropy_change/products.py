@@ -16,7 +16,7 @@ from entrometer.estimators import (
     entropy_gradient_weights,
     entropy_statistics,
 )
-from entrometer.experiments.entropy_change.update import Batch, StepVectors
+from entrometer.experiments.update import Batch, StepVectors
 from entrometer.policy import Policy
 from entrometer.runs import Rollouts
 

@@ -22,9 +22,9 @@ from entrometer.estimators import (
 )
 from entrometer.experiments.entropy_change.config import MeasureConfig
 from entrometer.experiments.entropy_change.plan import CheckpointPlan, UpdatePlan
-from entrometer.experiments.entropy_change.requests import Request
-from entrometer.runs import Rollouts, read_rollouts
-from entrometer.runs.columns import read_columns
+from entrometer.experiments.requests import Request, read_draws
+from entrometer.runs import Rollouts
+from entrometer.runs.columns import Table, read_columns, read_table
 from entrometer.tasks import task
 
 
@@ -72,16 +72,16 @@ class Updated:
 
 def evaluated(config: MeasureConfig, point: CheckpointPlan, store: Path) -> Evaluated:
     """The evaluation batch of a checkpoint."""
-    rollouts = Rollouts.concatenate([read_rollouts(d.path(store)) for d in point.draws])
+    rollouts = read_draws(point.draws, store)
     responses = Responses.from_lengths(rollouts.prompt, rollouts.length)
-    here = _table(point.here, store, Tables)
+    here = _table(Tables, point.here, store)
     return Evaluated(
         point=point,
         precision=config.precision,
         rollouts=rollouts,
         responses=responses,
         here=here,
-        again=_table(point.along, store, Tables),
+        again=_table(Tables, point.along, store),
         ways=tuple(_ways(responses, here)),
         prompt_texts=_prompt_texts(config, rollouts),
     )
@@ -105,7 +105,7 @@ def updated(batch: Evaluated, update: UpdatePlan, d: int, store: Path) -> Update
             )
         ),
         there={
-            eta: _table(requests, store, Tables)
+            eta: _table(Tables, requests, store)
             for eta, requests in sorted(update.changes.items())
         },
         curved=_curved(batch, update, store) if update.curvature else None,
@@ -117,7 +117,7 @@ def updated(batch: Evaluated, update: UpdatePlan, d: int, store: Path) -> Update
 def _curved(
     batch: Evaluated, update: UpdatePlan, store: Path
 ) -> tuple[Responses, Tables, Tangents, Curvatures, tuple[Way, ...]]:
-    tables = _table(update.curvature, store, Tables)
+    tables = _table(Tables, update.curvature, store)
     K = tables.S.size
     count = int(np.searchsorted(batch.responses.start, K))
     responses = Responses(
@@ -134,8 +134,8 @@ def _curved(
     return (
         responses,
         tables,
-        _table(update.curvature, store, Tangents),
-        _table(update.curvature, store, Curvatures),
+        _table(Tangents, update.curvature, store),
+        _table(Curvatures, update.curvature, store),
         ways,
     )
 
@@ -163,7 +163,5 @@ def _prompt_texts(config: MeasureConfig, rollouts: Rollouts) -> dict[int, str]:
     return {int(i): asking.prompt(problems[i]) for i in np.unique(rollouts.prompt)}
 
 
-def _table(requests: Sequence[Request], store: Path, kind):  # type: ignore[no-untyped-def]
-    """The columns of a kind of table over all shards."""
-    parts = [read_columns(request.path(store)) for request in requests]
-    return kind(*(np.concatenate([part[c] for part in parts]) for c in kind._fields))
+def _table(kind: type[Table], requests: Sequence[Request], store: Path) -> Table:
+    return read_table(kind, [request.path(store) for request in requests])

@@ -1,15 +1,18 @@
+from functools import partialmethod
+
 import pytest
 
-from entrometer.experiments.entropy_change import calibrate as module
-from entrometer.experiments.entropy_change.calibrate import (
+from entrometer.experiments import calibrate as module
+from entrometer.experiments.calibrate import (
     Architecture,
     Calibration,
     Price,
     calibrate,
 )
-from entrometer.experiments.entropy_change.cost import Work, responses, stage, work
+from entrometer.experiments.cost import Work, responses, work
+from entrometer.experiments.entropy_change.excerpt import FEW, MORE, excerpt
 from entrometer.experiments.entropy_change.plan import plan
-from entrometer.experiments.entropy_change.worker import Worker
+from entrometer.experiments.requests import Worker
 
 
 @pytest.fixture(scope="module")
@@ -17,18 +20,22 @@ def point(config):
     return plan(config)[0]
 
 
+def _spend(request, spend, carry_out, worker):
+    spend(carry_out, request, worker)
+
+
 class Clock:
     """Time that passes only in passes, by a price for each kind of them."""
 
-    def __init__(self, monkeypatch, size):
+    def __init__(self, monkeypatch, size, kinds):
         self.now = 0.0
         self.seen = set()
         self.passes = []
-        carry_out, checkpoint = Worker.carry_out, Worker.checkpoint
+        checkpoint = Worker.checkpoint
 
-        def spend(worker, request):
-            carry_out(worker, request)
-            name = stage(request)
+        def spend(carry_out, request, worker):
+            carry_out(request, worker)
+            name = request.stage
             self.passes.append(request)
             done = work(request, lambda batch: size(worker, batch))
             self.now += 0.25 * done.calls + 0.125 * done.tokens
@@ -40,7 +47,9 @@ class Clock:
             self.now += 2.0 if fresh else 0.0
             return checkpoint(worker, subject)
 
-        monkeypatch.setattr(Worker, "carry_out", spend)
+        for kind in kinds:
+            own = partialmethod(_spend, spend, kind.carry_out)
+            monkeypatch.setattr(kind, "carry_out", own)
         monkeypatch.setattr(Worker, "checkpoint", load)
         monkeypatch.setattr(module.time, "perf_counter", lambda: self.now)
 
@@ -51,9 +60,10 @@ def test_prices_are_found_from_the_times_of_few_and_more(point, monkeypatch):
     def size(worker, batch):
         return module._size(module.read_rollouts(batch.path(worker.store)))
 
-    clock = Clock(monkeypatch, size)
-    found = calibrate(point)
-    assert set(found.prices) == {stage(r) for r in point.requests()}
+    few, more = (list(excerpt(point, *s).requests()) for s in (FEW, MORE))
+    clock = Clock(monkeypatch, size, {type(request) for request in few})
+    found = calibrate(point.subject, few, more)
+    assert set(found.prices) == {r.stage for r in point.requests()}
     for name, price in found.prices.items():
         assert price.first == pytest.approx(3.0)
         assert price.seconds(Work(6.0, 40.0)) == pytest.approx(1.5 + 5.0), name

@@ -8,7 +8,7 @@ from entrometer import passes
 from entrometer.calculus import norm
 from entrometer.errors import EntrometerError
 from entrometer.estimators import GradientWeights
-from entrometer.experiments.entropy_change.update import (
+from entrometer.experiments.update import (
     make_step,
     read_step,
     recorded_batch,

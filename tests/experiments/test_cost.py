@@ -2,17 +2,17 @@ from collections import Counter
 
 import pytest
 
-from entrometer.experiments.entropy_change import cost
-from entrometer.experiments.entropy_change.cost import (
+from entrometer.experiments import cost
+from entrometer.experiments.cost import (
     Size,
     Work,
     responses,
-    stage,
     units,
     work,
 )
 from entrometer.experiments.entropy_change.plan import plan
-from entrometer.experiments.entropy_change.requests import OneBatch, Products, Step
+from entrometer.experiments.entropy_change.requests import OneBatch, Products
+from entrometer.experiments.requests import Step
 from entrometer.passes import TOKEN_BUDGET
 from tests.experiments.conftest import CONFIG
 
@@ -26,7 +26,7 @@ def test_responses_of_every_kind_of_pass(config, requests):
     """Two updates: the recorded one and one of 5 prompts with 3 responses."""
     found = Counter()
     for request in requests:
-        found[stage(request)] += responses(request)
+        found[request.stage] += responses(request)
     recorded = CONFIG.prompts * CONFIG.responses
     updates = recorded + 15
     assert found == {

@@ -2,7 +2,7 @@
 
 import time
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -12,23 +12,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.optimize import nnls
 
-from entrometer.experiments.entropy_change.cost import (
-    Batch,
-    Size,
-    Work,
-    count,
-    stage,
-    work,
-)
-from entrometer.experiments.entropy_change.excerpt import excerpt
-from entrometer.experiments.entropy_change.plan import CheckpointPlan
-from entrometer.experiments.entropy_change.requests import Draw
-from entrometer.experiments.entropy_change.worker import Worker
+from entrometer.experiments.cost import Batch, Size, Work, count, work
+from entrometer.experiments.requests import Draw, Request, Subject, Worker
 from entrometer.policy import Policy
 from entrometer.runs import Rollouts, read_rollouts
-
-FEW, MORE = (4, 2), (12, 4)
-"""Responses of an evaluation batch, and prompts and responses a prompt of an update."""
 
 _QUICK = 1.0
 """Seconds: what takes longer is not done again for its price."""
@@ -82,8 +69,10 @@ class Calibration:
         return Size(n, n * response, n * (prompt + response), longest)
 
 
-def calibrate(point: CheckpointPlan) -> Calibration:
-    """Carry out a small part of a plan, in a store that is thrown away."""
+def calibrate(
+    subject: Subject, few: Iterable[Request], more: Iterable[Request]
+) -> Calibration:
+    """Carry out two small parts of a plan, in a store that is thrown away."""
     seconds: dict[str, list[float]] = defaultdict(list)
     amounts: dict[str, list[Work]] = defaultdict(list)
     first: dict[str, float] = defaultdict(float)
@@ -91,23 +80,23 @@ def calibrate(point: CheckpointPlan) -> Calibration:
     with TemporaryDirectory() as folder:
         store = Path(folder)
         worker = Worker(store)
-        first_load = _seconds(lambda: worker.checkpoint(point.subject))
-        architecture = _architecture(worker.checkpoint(point.subject).policy)
+        first_load = _seconds(lambda: worker.checkpoint(subject))
+        architecture = _architecture(worker.checkpoint(subject).policy)
         load = first_load
         if first_load < _QUICK:
             worker = Worker(store)
-            load = _seconds(lambda: worker.checkpoint(point.subject))
+            load = _seconds(lambda: worker.checkpoint(subject))
 
         def size(batch: Batch) -> Size:
             assert isinstance(batch, Draw)
             return _size(read_rollouts(batch.path(store)))
 
-        for few in (True, False):
-            for request in excerpt(point, *(FEW if few else MORE)).requests():
-                name = stage(request)
+        for cold_start, requests in ((True, few), (False, more)):
+            for request in requests:
+                name = request.stage
                 worker.checkpoint(request.subject)
-                pass_ = partial(worker.carry_out, request)
-                if few:
+                pass_ = partial(request.carry_out, worker)
+                if cold_start:
                     cold, taken = _seconds(pass_), _steady(pass_)
                     first[name] = max(first[name], cold - taken)
                 else:

@@ -1,0 +1,107 @@
+"""The batches of an experiment as requests: who, what is drawn, which update."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from entrometer.errors import InvalidValue
+from entrometer.experiments.config import ExperimentConfig
+from entrometer.experiments.requests import Draw, Recorded, Step, Subject
+from entrometer.policy.content import weights_key
+from entrometer.runs import response_seeds, update_path
+from entrometer.runs.content import content_key, file_sha256
+from entrometer.tasks import task
+from entrometer.tasks.task import Split
+
+
+def subject_of(config: ExperimentConfig, path: Path) -> Subject:
+    """A checkpoint, known by what it holds."""
+    return Subject(
+        path=str(path),
+        base=config.policy,
+        precision=config.precision,
+        device=config.device,
+        weights=weights_key(path, config.policy),
+        optimizer=file_sha256(path / "optimizer.pt"),
+    )
+
+
+def step_of(config: ExperimentConfig, subject: Subject, name: str, steps: int) -> Step:
+    """The update of a name, at a checkpoint that has so many steps behind it."""
+    batch: Recorded | Draw
+    if name == "recorded":
+        batch = recorded(Path(subject.path), steps + 1)
+    else:
+        seed = int(name.removeprefix("sampled-"))
+        # Apart from the evaluation batch, whatever the two seeds are.
+        rng = np.random.default_rng([1, seed])
+        size = min(config.update_prompts, config.problems)
+        chosen = rng.choice(config.problems, size=size, replace=False)
+        problems = np.repeat(chosen, config.update_responses)
+        seeds = response_seeds(int(rng.integers(2**31)), problems.tolist())
+        batch = draw(config, subject, problems, seeds)
+    return Step(subject=subject, batch=batch, max_grad_norm=config.max_grad_norm)
+
+
+def recorded(checkpoint: Path, step: int) -> Recorded:
+    """The batch of an optimizer step, from the recorder beside a checkpoint."""
+    path = update_path(checkpoint.parent, step)
+    if not path.is_file():
+        raise InvalidValue(
+            f"expected the batch that training recorded after {checkpoint} in "
+            f"{path}, got no such file; give --updates sampled-1, or train with "
+            "the recorder"
+        )
+    return Recorded(path=str(path), sha256=file_sha256(path))
+
+
+def evaluation(config: ExperimentConfig, subject: Subject) -> tuple[Draw, ...]:
+    """Prompts drawn with replacement; a larger batch begins with a smaller one."""
+    rng = np.random.default_rng([0, config.seed])
+    # One by one: what an array of draws begins with would depend on its size.
+    problems = np.array([rng.integers(config.problems) for _ in range(config.prompts)])
+    seeds = response_seeds(config.seed, problems.tolist())
+    return tuple(
+        draw(
+            config, subject, problems[i : i + config.shard], seeds[i : i + config.shard]
+        )
+        for i in range(0, config.prompts, config.shard)
+    )
+
+
+def draw(
+    config: ExperimentConfig, subject: Subject, problems: np.ndarray, seeds: np.ndarray
+) -> Draw:
+    """Responses to problems of the task, by their index."""
+    judge = task(config.task, **config.task_settings())
+    every = judge.problems(config.split, config.problems)
+    if len(every) < config.problems:
+        raise InvalidValue(
+            f"expected {config.problems} problems in the {config.split.value} split of "
+            f"{config.task}, got {len(every)}; set --problems {len(every)}"
+        )
+    asked = [[judge.prompt(every[i]), every[i].answer] for i in problems]
+    drawn_in = "float32" if config.precision == "float64" else config.precision
+    return Draw(
+        subject=replace(subject, precision=drawn_in),
+        task=config.task,
+        settings=tuple(sorted(config.task_settings().items())),
+        split=Split(config.split).value,
+        problems=tuple(int(i) for i in problems),
+        asked=content_key({"asked": asked}),
+        seeds=tuple(int(s) for s in seeds),
+        temperature=config.temperature,
+        max_tokens=config.max_tokens,
+    )
+
+
+def short_names(paths: tuple[str, ...]) -> list[str]:
+    """The last part of each path; the last two or three where that is not enough."""
+    for parts in (1, 2, 3):
+        names = ["/".join(Path(p).parts[-parts:]) for p in paths]
+        if len(set(names)) == len(names):
+            return names
+    raise InvalidValue(
+        f"expected each checkpoint once, got {', '.join(paths)}; leave one out"
+    )

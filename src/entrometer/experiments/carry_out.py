@@ -1,0 +1,30 @@
+"""Carries requests out, those that the store has not."""
+
+import time
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+from entrometer.experiments.cost import units
+from entrometer.experiments.requests import Request, Worker
+
+Progress = Callable[[float, float, str], None]
+"""Told the work done, the work in all, and what just happened, in one plain line."""
+
+
+def carry_out(
+    requests: Iterable[Request], store: Path, progress: Progress
+) -> dict[str, dict[str, float | int]]:
+    """Carry out in order what is missing; the passes and seconds of each kind."""
+    worker = Worker(store)
+    missing = [r for r in requests if not r.path(store).exists()]
+    total, done = sum(units(r) for r in missing), 0.0
+    stages: dict[str, dict[str, float | int]] = {}
+    for request in missing:
+        began = time.perf_counter()
+        request.carry_out(worker)
+        stage = stages.setdefault(request.kind, {"passes": 0, "seconds": 0.0})
+        stage["passes"] += 1
+        stage["seconds"] += time.perf_counter() - began
+        done += units(request)
+        progress(done, total, request.kind)
+    return stages

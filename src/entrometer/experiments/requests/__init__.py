@@ -1,0 +1,20 @@
+"""Requests for passes: what an experiment asks for, and how each is carried out."""
+
+from entrometer.experiments.requests.along import Forward, Jvp, Jvp2
+from entrometer.experiments.requests.base import Recorded, Request, Subject, Worker
+from entrometer.experiments.requests.draw import Draw, read_draws
+from entrometer.experiments.requests.step import Step, read_batch
+
+__all__ = [
+    "Draw",
+    "Forward",
+    "Jvp",
+    "Jvp2",
+    "Recorded",
+    "Request",
+    "Step",
+    "Subject",
+    "Worker",
+    "read_batch",
+    "read_draws",
+]

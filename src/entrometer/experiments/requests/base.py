@@ -1,0 +1,122 @@
+"""A request: a piece of work, named by all that decides what it gives.
+
+A request holds the requests that it depends on, so its key covers them: the same key is
+the same numbers, and what has been computed once is not computed again.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from functools import cached_property
+from pathlib import Path
+from typing import Any, ClassVar
+
+from entrometer.policy import Checkpoint, load_checkpoint
+from entrometer.runs.content import content_key
+
+FORMAT = 1
+"""Version of what the passes compute; another one is another result."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Subject:
+    """A policy, with what it computes in."""
+
+    path: str
+    """Directory; not part of any key, for a directory may be moved."""
+
+    base: str | None
+    precision: str
+    device: str
+    weights: str
+    """Key of its weights and settings."""
+
+    optimizer: str
+    """The sha256 of its optimizer's file."""
+
+
+class Worker:
+    """Holds the policy it last worked with, and a store for what it finds."""
+
+    def __init__(self, store: Path) -> None:
+        """Work for the store in this directory."""
+        self.store = store
+        self._loaded: tuple[Subject, Checkpoint] | None = None
+
+    def checkpoint(self, subject: Subject) -> Checkpoint:
+        """The checkpoint of a subject, loaded if it is another than the last."""
+        if self._loaded is None or self._loaded[0] != subject:
+            self._loaded = None
+            loaded = load_checkpoint(
+                subject.path,
+                base=subject.base,
+                precision=subject.precision,
+                device=subject.device,
+            )
+            self._loaded = (subject, loaded)
+        return self._loaded[1]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Recorded:
+    """An update batch that training recorded."""
+
+    path: str
+    sha256: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Request(ABC):
+    """A piece of work with one file as its result."""
+
+    kind: ClassVar[str]
+    suffix: ClassVar[str] = ".parquet"
+
+    subject: Subject
+
+    @cached_property
+    def key(self) -> str:
+        """Name of the result."""
+        content = {f.name: _content(getattr(self, f.name)) for f in fields(self)}
+        return content_key({"format": FORMAT, "kind": self.kind, **content})
+
+    def path(self, store: Path) -> Path:
+        """Where the result lies."""
+        return store / f"{self.kind}-{self.key[:24]}{self.suffix}"
+
+    @property
+    def stage(self) -> str:
+        """What it is called before people."""
+        return self.kind
+
+    @property
+    @abstractmethod
+    def price(self) -> float:
+        """Roughly what it costs a response: a plain forward of one is 1."""
+
+    @property
+    @abstractmethod
+    def batches(self) -> "Sequence[Request | Recorded]":
+        """The responses that it goes over: draws, or recorded batches."""
+
+    @abstractmethod
+    def carry_out(self, worker: Worker) -> None:
+        """Compute it from what it depends on, and put it in the worker's store."""
+
+
+def _content(value: Any) -> Any:
+    """A field as JSON, without the paths at which things happen to lie."""
+    if isinstance(value, Request):
+        return value.key
+    if isinstance(value, Recorded):
+        return value.sha256
+    if isinstance(value, Subject):
+        return {
+            "weights": value.weights,
+            "optimizer": value.optimizer,
+            "precision": value.precision,
+            "base": value.base,
+        }
+    if isinstance(value, tuple):
+        return [_content(item) for item in value]
+    return value

@@ -1,0 +1,65 @@
+"""The update that AdamW makes from a batch."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar
+
+from entrometer.experiments.requests.base import Recorded, Request, Worker
+from entrometer.experiments.requests.draw import Draw
+from entrometer.experiments.update import (
+    Batch,
+    StepVectors,
+    make_step,
+    read_step,
+    recorded_batch,
+    sampled_batch,
+    write_step,
+)
+from entrometer.runs import read_update
+
+
+@dataclass(frozen=True, kw_only=True)
+class Step(Request):
+    """The update that AdamW makes from a batch: its direction and its parts."""
+
+    kind: ClassVar[str] = "update"
+    suffix: ClassVar[str] = ".safetensors"
+
+    batch: Recorded | Draw
+    max_grad_norm: float
+
+    @property
+    def price(self) -> float:
+        """Forwards and backwards."""
+        return 2.2
+
+    @property
+    def batches(self) -> Sequence[Draw | Recorded]:
+        """The update batch."""
+        return [self.batch]
+
+    def read(self, store: Path) -> StepVectors:
+        """The vectors that are kept of it."""
+        return read_step(self.path(store))
+
+    def read_batch(self, store: Path) -> Batch:
+        """The responses that it is made from, and how the loss pulls on them."""
+        return read_batch(self.batch, store)
+
+    def carry_out(self, worker: Worker) -> None:
+        """One pass backwards over the batch."""
+        update = make_step(
+            worker.checkpoint(self.subject),
+            self.read_batch(worker.store),
+            max_grad_norm=self.max_grad_norm,
+        )
+        write_step(self.path(worker.store), update)
+
+
+def read_batch(batch: Recorded | Draw, store: Path) -> Batch:
+    """An update batch, from the file of a training or from the store."""
+    if isinstance(batch, Draw):
+        drawn = batch.read(store)
+        return sampled_batch(drawn, drawn.count // len(set(batch.problems)))
+    return recorded_batch(read_update(batch.path))
