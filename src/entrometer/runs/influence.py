@@ -1,0 +1,203 @@
+"""What a measurement of influence leaves behind: a table for each question.
+
+Every influence is per unit learning rate: times the learning rate it is the change, in
+nats a token for `entropy` and in reward a response for `reward`, that a token's part of
+the update makes. `x`, `x_se`, `x_low` and `x_high` are an estimate, its standard error
+over folds of the evaluation batch, and the ends of its 95% interval; NaN is what was
+not measured.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from entrometer.runs.rows import read_rows
+
+
+@dataclass(frozen=True, kw_only=True)
+class Token:
+    """A token of an update, one row each, in the order of the responses."""
+
+    checkpoint: str
+    """Name of the checkpoint."""
+    update: str
+    """Name of the update batch: `recorded`, or `sampled-` and its seed."""
+    response: int
+    """Number of its response in the batch."""
+    group: int
+    """Number of the prompt that it answers, in the batch."""
+    position: int
+    """Place in the response, from 0."""
+    token: int
+    """Its id."""
+    text: str
+    """What it decodes to, by itself."""
+    kind: str
+    """Class of the token: `digit`, `word`, `space`, `sign`, `end` or `other`."""
+    advantage: float
+    alpha: float
+    r"""$\alpha = -\partial L/\partial S$, how the loss pulls on it."""
+    S: float
+    """Its log-probability, in nats."""
+    H: float
+    """Entropy before it, in nats."""
+    entropy: float
+    r"""$I_h$, influence on entropy."""
+    entropy_se: float
+    reward: float
+    r"""$I_J$, influence on expected reward."""
+    reward_se: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Response:
+    """A response of an update, in words."""
+
+    checkpoint: str
+    update: str
+    response: int
+    group: int
+    prompt_text: str
+    text: str
+    reward: float
+    """That it got."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Balance:
+    """Where the slope along an update comes from: rows that add up to `total`."""
+
+    checkpoint: str
+    update: str
+    precision: str
+    step: int
+    """Optimizer steps behind the checkpoint."""
+    learning_rate: float
+    """Of the training, at the checkpoint."""
+    objective: str
+    """`entropy` or `reward`."""
+    part: str
+    """`batch`, `history` (momentum), `decay` or `total`; `past-N` and `older` are the
+    parts of `history`, the batch N steps ago and all that is not recorded or has moved
+    since."""
+    value: float
+    value_se: float
+    value_low: float
+    value_high: float
+    prompts: int
+    """Of the evaluation batch."""
+    folds: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Group:
+    """Influence summed over tokens that have something in common."""
+
+    checkpoint: str
+    update: str
+    objective: str
+    by: str
+    """`response`, `prompt`, `advantage`, `position` or `kind`."""
+    name: str
+    """Which one: a number, a sign, a range or a class."""
+    tokens: int
+    value: float
+    value_se: float
+    value_low: float
+    value_high: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Score:
+    """How well a cheap score finds what moves entropy."""
+
+    checkpoint: str
+    update: str
+    level: str
+    """`token` or `response`."""
+    score: str
+    """Name of the score."""
+    target: str
+    r"""`entropy` for $I_h$; `entropy alone` for large $|I_h|$ with small $|I_J|$."""
+    rho: float
+    """Spearman's rank correlation; low and high by resampling prompts."""
+    rho_low: float
+    rho_high: float
+    found: float
+    """Share of the top 1% of the target (by size) in the top 1% of the score."""
+    count: int
+    """Tokens or responses."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Diagonal:
+    r"""How much of the batch's slope a diagonal kernel carries, with U for E."""
+
+    checkpoint: str
+    update: str
+    block: str
+    """`self`, `prompt` (others to the same prompt) or `other` (prompts)."""
+    value: float
+    r"""$\sum_{ij} X_i\cdot Y_j$ over the pairs of the block."""
+    pairs: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Removal:
+    """Tokens taken out of the loss: what was predicted, and what happened."""
+
+    checkpoint: str
+    update: str
+    by: str
+    """How they were chosen, on other prompts than those that judge."""
+    share: float
+    """Share of the batch's tokens."""
+    tokens: int
+    eta: float
+    objective: str
+    predicted: float
+    r"""$-\eta\sum I$ over the removed, at fixed preconditioner and clipping."""
+    predicted_se: float
+    predicted_low: float
+    predicted_high: float
+    observed: float
+    """Difference of the changes that the two updates make, on the same samples."""
+    observed_se: float
+    observed_low: float
+    observed_high: float
+    whole: float
+    """Change that the whole update makes."""
+
+
+@dataclass(frozen=True)
+class InfluenceTables:
+    """All tables."""
+
+    tokens: list[Token]
+    responses: list[Response]
+    balance: list[Balance]
+    groups: list[Group]
+    scores: list[Score]
+    diagonals: list[Diagonal]
+    removals: list[Removal]
+
+
+TABLES: dict[str, type] = {
+    "tokens": Token,
+    "responses": Response,
+    "balance": Balance,
+    "groups": Group,
+    "scores": Score,
+    "diagonals": Diagonal,
+    "removals": Removal,
+}
+"""Classes of rows by the name of the file, results/NAME.parquet."""
+
+
+def read_influence(run: Path) -> InfluenceTables:
+    """Read every table of a finished run."""
+    return InfluenceTables(
+        **{
+            name: read_rows(run / "results" / f"{name}.parquet", kind)
+            for name, kind in TABLES.items()
+        }
+    )
