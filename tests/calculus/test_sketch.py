@@ -2,6 +2,7 @@ import pytest
 import torch
 
 from entrometer.calculus import Sketch
+from entrometer.calculus.sketch import fold
 from entrometer.errors import InvalidValue, ShapeMismatch
 
 SEEDS = 2000
@@ -92,3 +93,19 @@ def test_wrong_rows_and_buckets_raise():
         Sketch(4, 0).apply({"w": torch.ones(2, 3), "b": torch.ones(1, 3)})
     with pytest.raises(ShapeMismatch, match=r"rows \(R, ...\)"):
         Sketch(4, 0).apply({})
+
+
+@pytest.mark.parametrize("m", [1, 4, 16])
+def test_a_folded_sketch_is_unbiased_with_the_variance_of_its_own_size(m):
+    rows, a, b = pair()
+    sketches = [fold(Sketch(16, seed).apply(rows), m) for seed in range(SEEDS)]
+    got = torch.stack([s[0] @ s[1] for s in sketches])
+    variance = (a @ a * (b @ b) + (a @ b) ** 2 - 2 * (a**2 @ b**2)).item() / m
+    assert abs(got.mean().item() - (a @ b).item()) < 3 * (variance / SEEDS) ** 0.5
+    assert got.var().item() == pytest.approx(variance, rel=0.1)
+
+
+@pytest.mark.parametrize("m", [0, 3, 32])
+def test_a_fold_that_does_not_divide_raises(m):
+    with pytest.raises(InvalidValue, match="divide the 16"):
+        fold(torch.zeros(2, 16, dtype=torch.float64), m)

@@ -47,6 +47,15 @@ SMALL = [
 ]
 
 
+FEW = [
+    *("--prompts", "12"),
+    *("--shard", "8"),
+    *("--folds", "4"),
+    *("--past", "1"),
+    *("--remove", "0.1"),
+]
+
+
 @pytest.fixture(scope="session", autouse=True)
 def _silent():
     with pytest.MonkeyPatch.context() as patched:
@@ -74,6 +83,15 @@ def measured(trained: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     run = tmp_path_factory.mktemp("measured") / "run"
     with quietly():
         assert main(["measure", *at(trained, 2), "--run", str(run), *SMALL]) == 0
+    return run
+
+
+@pytest.fixture(scope="session")
+def influenced(trained: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    run = tmp_path_factory.mktemp("influenced") / "run"
+    arguments = ["influence", *at(trained, 2), "--run", str(run), *FEW]
+    with quietly():
+        assert main([*arguments, "--no-report"]) == 0
     return run
 
 

@@ -48,6 +48,7 @@ def test_mistyped_verb_is_told_the_nearest(capsys):
         (["train", "--run", "x", "--imitation.stesp", "1"], "--imitation.steps"),
         (["eval", "x", "--porblems", "3"], "--problems"),
         (["measure", "x", "--prompst", "3"], "--prompts"),
+        (["influence", "x", "--flods", "3"], "--folds"),
         (["report", "x", "--figrues", "y"], "--figures"),
         (["replay", "x", "--rnu", "y"], "--run"),
         (["demo", "--sede", "y"], "--seed"),

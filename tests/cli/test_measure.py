@@ -7,7 +7,8 @@ from dataclasses import replace
 
 import torch
 
-from entrometer.cli import main, measure
+from entrometer.cli import experiment, main
+from entrometer.cli.measure import EXPERIMENT
 from entrometer.experiments.requests import Worker
 from entrometer.runs import verify
 from entrometer.runs.measurement import read_measurement
@@ -119,7 +120,7 @@ def test_resume_of_what_was_stopped_at_once_begins_anew(trained, tmp_path, capsy
 
 def test_resume_of_what_is_no_measurement_is_refused(trained, tmp_path, capsys):
     for run, said in (
-        (trained, "settings of a measurement"),
+        (trained, "settings of `entrometer measure`"),
         (tmp_path, "no such file"),
     ):
         assert said in refusal(capsys, "--run", str(run), "--resume")
@@ -160,7 +161,7 @@ def test_passes_of_another_store_are_found(measured, tmp_path, monkeypatch):
 
 
 def test_text_has_sentences_rows_warnings_and_the_report(measured):
-    text = measure._as_text(measured, measured / "report.html")
+    text = EXPERIMENT.told(measured, measured / "report.html")
     summary = json.loads((measured / "summary.json").read_bytes())
     assert all(sentence in text for sentence in summary["sentences"])
     assert text.count("checkpoint-2  recorded") == 4
@@ -170,8 +171,8 @@ def test_text_has_sentences_rows_warnings_and_the_report(measured):
 
 
 def test_missing_report_packages_do_not_cost_the_results(measured, monkeypatch, capsys):
-    monkeypatch.setattr(measure, "find_spec", lambda name: None)
-    assert measure._report(measured) is None
+    monkeypatch.setattr(experiment, "find_spec", lambda name: None)
+    assert EXPERIMENT.report(measured) is None
     assert "pip install 'entrometer[report]'" in capsys.readouterr().err
 
 

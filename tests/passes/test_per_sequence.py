@@ -159,3 +159,15 @@ def test_a_policy_without_trained_parameters_is_refused():
     policy.model.requires_grad_(False)
     with pytest.raises(InvalidValue, match=r"trained parameters.*load it with its ad"):
         next(passes.per_sequence(policy, rollouts, random_weights(rollouts)))
+
+
+@pytest.mark.parametrize("lora", [True, False])
+def test_rows_of_some_names_are_those_among_all(lora):
+    policy, rollouts = policy_of("llama", lora=lora), random_rollouts()
+    weights = random_weights(rollouts)
+    names = list(policy.trained())[1::3]
+    some = gathered(policy, rollouts, weights, names=names)
+    whole = gathered(policy, rollouts, weights)
+    for i, row in some.items():
+        assert sorted(row) == sorted(names)
+        assert all(torch.equal(row[n], whole[i][n]) for n in names)

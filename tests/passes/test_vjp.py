@@ -63,6 +63,23 @@ def test_it_is_the_adjoint_of_jvp(name, lora):
     assert abs(found - expected) < 1e-12 * size
 
 
+@pytest.mark.parametrize("lora", [True, False])
+@pytest.mark.parametrize("name", ["tiny", "gemma2"])
+def test_several_weights_in_one_pass_give_the_gradients_of_each(name, lora):
+    policy, rollouts = policy_of(name, lora), random_rollouts()
+    weights = [random_weights(rollouts, seed) for seed in range(3)]
+    found = passes.vjps(policy, rollouts, weights, budget=30)
+    for each, gradient in zip(weights, found.gradients, strict=True):
+        alone = passes.vjp(policy, rollouts, each, budget=30)
+        assert vector_error(gradient, alone.gradient) < 1e-13
+        assert np.array_equal(found.tables.S, alone.tables.S)
+
+
+def test_no_weights_at_all_are_refused():
+    with pytest.raises(EntrometerError, match="at least one set"):
+        passes.vjps(policy_of("tiny"), random_rollouts(), [])
+
+
 def test_it_is_the_adjoint_where_text_holds_the_padding_token():
     policy, rollouts = policy_of("llama", lora=False), random_rollouts()
     rollouts.prompt_tokens[0][1] = 0

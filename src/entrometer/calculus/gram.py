@@ -13,7 +13,7 @@ from entrometer.errors import InvalidValue, ShapeMismatch
 Features: TypeAlias = Callable[[int, int], Vector]
 """Rows `start:stop` of the features, stacked in front: (stop - start, ...)."""
 
-# Elements of a row converted to float64 at once: 8 MiB a row.
+# Elements of a tile converted to float64 at once: 8 MiB, near the processor.
 _CHUNK = 1 << 20
 
 
@@ -68,12 +68,16 @@ def inner_products(left: Vector, right: Vector) -> Float64[Tensor, "A B"]:
         # The new axis lets a parameter of a single number pass as a row of one.
         left_AD = left[name][..., None].flatten(1)
         right_BD = right[name][..., None].flatten(1)
+        width = max(1, _CHUNK // max(len(left_AD), len(right_BD)))
         for x_AD, y_BD in zip(
-            torch.split(left_AD, _CHUNK, dim=1),
-            torch.split(right_BD, _CHUNK, dim=1),
+            torch.split(left_AD, width, dim=1),
+            torch.split(right_BD, width, dim=1),
             strict=True,
         ):
-            part_AB = x_AD.to(torch.float64) @ y_BD.to(torch.float64).T
+            x64_AD = x_AD.to(torch.float64)
+            # Rows with themselves are converted once.
+            y64_BD = x64_AD if left is right else y_BD.to(torch.float64)
+            part_AB = x64_AD @ y64_BD.T
             # A model may be spread over devices.
             K_AB = part_AB + K_AB.to(part_AB.device)
     return K_AB

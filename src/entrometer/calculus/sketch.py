@@ -55,12 +55,13 @@ class Sketch:
                 f"expected as many rows of every parameter; got {lengths}."
             )
         first = next(iter(rows.values()))
-        sketch_RM = first.new_zeros(len(first), self.m, dtype=torch.float64)
+        # Rows beside one another: an element adds to neighbours in memory.
+        sketch_MR = first.new_zeros(self.m, len(first), dtype=torch.float64)
         for name, tensor in rows.items():
             # The new axis lets a parameter of a single number pass as a row of one.
             rows_RD = tensor[..., None].flatten(1)
-            self._add(sketch_RM, name, rows_RD.to(first.device))
-        return sketch_RM
+            self._add(sketch_MR, name, rows_RD.to(first.device))
+        return sketch_MR.T.contiguous()
 
     def error_bound(self, norm_a: float, norm_b: float) -> float:
         r"""Bound $\sqrt{2/m}\, |a| |b|$ on the standard error of a product."""
@@ -68,7 +69,7 @@ class Sketch:
 
     def _add(
         self,
-        sketch_RM: Float64[Tensor, "R M"],
+        sketch_MR: Float64[Tensor, "M R"],
         name: str,
         rows_RD: Float[Tensor, "R D"],
     ) -> None:
@@ -77,7 +78,8 @@ class Sketch:
         for chunk_RD, draw_D in zip(chunks, draws, strict=True):
             draw_D = draw_D.to(chunk_RD.device)
             sign_D = 1 - 2 * (draw_D & 1)
-            sketch_RM.index_add_(1, draw_D >> 1, chunk_RD.to(torch.float64) * sign_D)
+            signed_DR = chunk_RD.T.to(torch.float64, copy=True).mul_(sign_D[:, None])
+            sketch_MR.index_add_(0, draw_D >> 1, signed_DR)
 
     def _draws(self, name: str, size: int) -> Iterator[Int64[Tensor, "D"]]:
         # The lowest bit is the sign, the others the bucket. 2m is even, so the two
@@ -89,3 +91,17 @@ class Sketch:
         for start in range(0, size, _CHUNK):
             shape = (min(_CHUNK, size - start),)
             yield torch.randint(2 * self.m, shape, generator=generator)
+
+
+def fold(sketch: Float64[Tensor, "R M"], m: int) -> Float64[Tensor, "R {m}"]:
+    r"""The sketch of $m$ buckets that one of a multiple of $m$ contains.
+
+    Buckets that are the same modulo $m$ are put together, $h'(j) = h(j) \bmod m$:
+    again a uniform bucket with the same sign. So one sketch gives all smaller ones.
+    """
+    if m < 1 or sketch.shape[1] % m:
+        raise InvalidValue(
+            f"expected buckets that divide the {sketch.shape[1]} of the sketch; got "
+            f"m={m}."
+        )
+    return sketch.reshape(len(sketch), -1, m).sum(1)

@@ -4,7 +4,16 @@ import os
 import sys
 from collections.abc import Sequence
 
-from entrometer.cli import demo, evaluate, measure, replay, report, train
+from entrometer.cli import (
+    demo,
+    evaluate,
+    influence,
+    kernel,
+    measure,
+    replay,
+    report,
+    train,
+)
 from entrometer.cli.output import plain
 from entrometer.cli.verb import Verb
 from entrometer.errors import EntrometerError, nearest_name
@@ -14,6 +23,8 @@ VERBS: dict[str, Verb] = {
     "train": train,
     "eval": evaluate,
     "measure": measure,
+    "influence": influence,
+    "kernel": kernel,
     "report": report,
     "replay": replay,
 }
@@ -68,7 +79,7 @@ def _refused(verb: str, why: object) -> int:
 
 def _help() -> str:
     lines = [
-        f"  {name:<8}{(module.__doc__ or '').splitlines()[0]}"
+        f"  {name:<10}{(module.__doc__ or '').splitlines()[0]}"
         for name, module in VERBS.items()
     ]
     return "\n".join(

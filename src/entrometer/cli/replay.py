@@ -4,24 +4,26 @@ import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import tyro
 
+from entrometer.cli import influence, kernel, measure
 from entrometer.cli.difference import first_difference
-from entrometer.cli.measure_settings import read_settings
+from entrometer.cli.experiment import Experiment
 from entrometer.cli.output import plain, print_json
 from entrometer.cli.parse import Flag, parse
 from entrometer.cli.progress import Ticker
+from entrometer.cli.settings import read_settings
 from entrometer.errors import InvalidValue
-from entrometer.experiments.entropy_change.config import MeasureConfig
 from entrometer.runs import checkpoints
+from entrometer.runs.kernel import TABLES
 from entrometer.training.config import read_config
 
 
 @dataclass(frozen=True, kw_only=True)
 class Replay:
-    """Run a measurement, a training or an evaluation again; exit 1 if it differs."""
+    """Run an experiment, a training or an evaluation again; exit 1 if it differs."""
 
     old: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")]
     """Directory of a finished run; of an evaluation, RUN/evaluation/KEY."""
@@ -90,16 +92,18 @@ def _kind(old: Path) -> Kind:
                 )
             return kind
     raise InvalidValue(
-        f"{old}: expected a run with its config.json, got none of a measurement, a "
+        f"{old}: expected a run with its config.json, got none of an experiment, a "
         "training or an evaluation; name the directory that --run was given"
     )
 
 
-def _measure(old: Path, new: Path) -> Path:
-    from entrometer.cli.measure import carry_out
+def _again(experiment: Experiment[Any]) -> Callable[[Path, Path], Path]:
+    def again(old: Path, new: Path) -> Path:
+        settings = read_settings(experiment.verb, experiment.config, old)
+        experiment.carry_out(experiment.config(**settings), new, new / "passes")
+        return new
 
-    carry_out(MeasureConfig(**read_settings(old)), new, new / "passes")
-    return new
+    return again
 
 
 def _train(old: Path, new: Path) -> Path:
@@ -130,8 +134,17 @@ def _evaluate(old: Path, new: Path) -> Path:
     return result.directory
 
 
+_RESULTS = ("results/*.parquet",)
+
 KINDS = {
-    "checkpoints": Kind("measurement", _measure, ("results/*.parquet",)),
+    "etas": Kind("measurement", _again(measure.EXPERIMENT), _RESULTS),
+    "past": Kind("influence", _again(influence.EXPERIMENT), _RESULTS),
+    "kernel_prompts": Kind(
+        "kernel",
+        _again(kernel.EXPERIMENT),
+        # The seconds that it took are in the table `whole`.
+        tuple(f"results/{name}.parquet" for name in TABLES if name != "whole"),
+    ),
     "imitation": Kind(
         "training", _train, ("updates/*.parquet", "checkpoint-*/*.safetensors")
     ),

@@ -38,7 +38,7 @@ class Work(NamedTuple):
 
 def responses(request: Request) -> int:
     """Responses that a pass goes over."""
-    return sum(map(count, request.batches))
+    return round(request.share * sum(map(count, request.batches)))
 
 
 def count(batch: Batch) -> int:
@@ -54,13 +54,13 @@ def work(request: Request, size: Callable[[Batch], Size]) -> Work:
     sizes = [size(batch) for batch in request.batches]
     if isinstance(request, Draw):
         return Work(sizes[0].longest, sizes[0].tokens)
-    padded = sum(s.padded for s in sizes)
+    padded = request.share * sum(s.padded for s in sizes)
     return Work(max(1.0, padded / TOKEN_BUDGET), padded)
 
 
 def units(request: Request) -> float:
     """Its price, roughly: what a plain forward of one response costs is 1."""
-    return request.price * responses(request)
+    return request.price * request.share * sum(map(count, request.batches))
 
 
 @cache

@@ -1,6 +1,7 @@
 """The only things that touch the model: rollouts in, tables and vectors out."""
 
 from entrometer.passes.batches import TOKEN_BUDGET, Batch, batches, layout
+from entrometer.passes.concentration import Concentration, concentration
 from entrometer.passes.forward import forward, forward_along
 from entrometer.passes.head import (
     HeadCurvatures,
@@ -11,11 +12,12 @@ from entrometer.passes.head import (
 from entrometer.passes.jvp import JvpPass, jvp
 from entrometer.passes.jvp2 import Jvp2Pass, jvp2
 from entrometer.passes.per_sequence import GradientRows, per_sequence
-from entrometer.passes.vjp import VjpPass, vjp
+from entrometer.passes.vjp import VjpPass, VjpsPass, vjp, vjps
 
 __all__ = [
     "TOKEN_BUDGET",
     "Batch",
+    "Concentration",
     "GradientRows",
     "HeadCurvatures",
     "HeadGradient",
@@ -23,8 +25,10 @@ __all__ = [
     "Jvp2Pass",
     "JvpPass",
     "VjpPass",
+    "VjpsPass",
     "VocabularyHead",
     "batches",
+    "concentration",
     "forward",
     "forward_along",
     "jvp",
@@ -32,4 +36,5 @@ __all__ = [
     "layout",
     "per_sequence",
     "vjp",
+    "vjps",
 ]

@@ -69,6 +69,22 @@ class VocabularyHead:
         return S, H
 
     @torch.no_grad()
+    def concentration(
+        self, h: Float[Tensor, "N C"]
+    ) -> tuple[Float[Tensor, " N"], Float[Tensor, " N"]]:
+        r"""$\sum p^2$ and $\sum p^2(\ell + H)$ before each scored token."""
+        squared, surplus = h.new_empty(2, len(h))
+        for at in self._chunks(len(h)):
+            z, _ = self._logits(h[at])
+            z.sub_(z.logsumexp(-1, keepdim=True))
+            p = z.exp()
+            H = -torch.linalg.vecdot(p, z)
+            p.square_()
+            squared[at] = p.sum(-1)
+            surplus[at] = torch.linalg.vecdot(p, z) + H * squared[at]
+        return squared, surplus
+
+    @torch.no_grad()
     def jvp(
         self,
         h: Float[Tensor, "N C"],

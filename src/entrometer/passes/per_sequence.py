@@ -2,7 +2,7 @@
 
 # Axes: B sequences, T tokens, I inputs, O outputs, R rank.
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
@@ -16,7 +16,12 @@ from entrometer.passes.batches import TOKEN_BUDGET, batches
 from entrometer.passes.directions import require_differentiable
 from entrometer.passes.forward import head_of, require_whole_vocabulary
 from entrometer.passes.vjp import require_weights, vjp
-from entrometer.policy.carrier import adapter, adapter_parameters, is_adapted
+from entrometer.policy.carrier import (
+    adapter,
+    adapter_parameters,
+    is_adapted,
+    merged_adapters,
+)
 from entrometer.policy.policy import Policy
 from entrometer.runs.rollouts import Rollouts
 
@@ -36,6 +41,7 @@ def per_sequence(
     rollouts: Rollouts,
     weights: GradientWeights,
     *,
+    names: Collection[str] | None = None,
     budget: int = TOKEN_BUDGET,
 ) -> Iterator[GradientRows]:
     r"""Rows $g_i = \sum_{k\in i} a^S_k\nabla S_k + a^H_k\nabla H_k$, batch by batch.
@@ -44,17 +50,28 @@ def per_sequence(
     adapted layer and $\bar y$ the gradient at its output,
     $g_B = s\,\bar y^\top(Ax)$ and $g_A = s\,(B^\top\bar y)^\top x$ sequence by
     sequence. Where anything else is trained, one sequence at a time.
+
+    Args:
+        policy: At the parameters where gradients are taken.
+        rollouts: The sequences.
+        weights: $a^S$ and $a^H$ of every token.
+        names: Trained parameters whose rows are wanted; all by default.
+        budget: Padded tokens of a batch.
     """
     require_whole_vocabulary(rollouts)
     require_weights(rollouts, weights)
     require_differentiable(policy)
     if not _only_adapters(policy):
-        yield from _one_by_one(policy, rollouts, weights)
+        yield from _one_by_one(policy, rollouts, weights, names)
         return
     head = head_of(policy, rollouts)
     for batch in batches(rollouts, device=policy.device, budget=budget):
         found: dict[str, Tensor] = {}
-        with _captured(policy, found), torch.enable_grad():
+        with (
+            merged_adapters(policy),
+            _captured(policy, found, names),
+            torch.enable_grad(),
+        ):
             body: Any = policy.body
             embed: Any = policy.base.get_input_embeddings()  # type: ignore[operator]
             embedded = embed(batch.input_ids).detach().requires_grad_()
@@ -86,7 +103,9 @@ def _only_adapters(policy: Policy) -> bool:
 
 
 @contextmanager
-def _captured(policy: Policy, into: dict[str, Tensor]) -> Iterator[None]:
+def _captured(
+    policy: Policy, into: dict[str, Tensor], names: Collection[str] | None
+) -> Iterator[None]:
     """While open, a backward through the model fills `into` with rows."""
     handles, frozen = [], []
     for name, module in policy.model.named_modules():
@@ -94,7 +113,8 @@ def _captured(policy: Policy, into: dict[str, Tensor]) -> Iterator[None]:
             continue
         trained = [p for p in module.parameters() if p.requires_grad]
         if trained:
-            handles.append(module.register_forward_hook(_hook(name, module, into)))
+            hook = _hook(name, module, into, names)
+            handles.append(module.register_forward_hook(hook))
             frozen += trained
     # The rows are formed from the hooks: autograd need not form their sum as well.
     for p in frozen:
@@ -108,10 +128,19 @@ def _captured(policy: Policy, into: dict[str, Tensor]) -> Iterator[None]:
             handle.remove()
 
 
-def _hook(prefix: str, module: Any, into: dict[str, Tensor]) -> Any:
+def _hook(
+    prefix: str,
+    module: Any,
+    into: dict[str, Tensor],
+    names: Collection[str] | None,
+) -> Any:
     A_RI, B_OR, s = adapter(module)
-    (name_A, half_A), (name_B, half_B) = adapter_parameters(module).items()
-    wants_A, wants_B = half_A.requires_grad, half_B.requires_grad
+    halves = {f"{prefix}.{n}": half for n, half in adapter_parameters(module).items()}
+    name_A, name_B = halves
+    wants_A, wants_B = (
+        half.requires_grad and (names is None or name in names)
+        for name, half in halves.items()
+    )
 
     def on_forward(_: Any, args: tuple[Tensor, ...], out: Tensor) -> None:
         x_BTI = args[0].detach()
@@ -120,18 +149,22 @@ def _hook(prefix: str, module: Any, into: dict[str, Tensor]) -> Any:
             with torch.no_grad():
                 if wants_A:
                     down_BTR = (y_BTO @ B_OR).mul_(s)
-                    into[f"{prefix}.{name_A}"] = down_BTR.mT @ x_BTI
+                    into[name_A] = down_BTR.mT @ x_BTI
                 if wants_B:
                     up_BTR = (x_BTI @ A_RI.T).mul_(s)
-                    into[f"{prefix}.{name_B}"] = y_BTO.mT @ up_BTR
+                    into[name_B] = y_BTO.mT @ up_BTR
 
-        out.register_hook(on_gradient)
+        if wants_A or wants_B:
+            out.register_hook(on_gradient)
 
     return on_forward
 
 
 def _one_by_one(
-    policy: Policy, rollouts: Rollouts, weights: GradientWeights
+    policy: Policy,
+    rollouts: Rollouts,
+    weights: GradientWeights,
+    names: Collection[str] | None,
 ) -> Iterator[GradientRows]:
     end = np.cumsum(rollouts.length)
     for row in range(rollouts.count):
@@ -139,5 +172,6 @@ def _one_by_one(
         own = GradientWeights(S=weights.S[at], H=weights.H[at])
         gradient = vjp(policy, rollouts.select(np.array([row])), own).gradient
         yield GradientRows(
-            np.array([row]), {name: g[None] for name, g in gradient.items()}
+            np.array([row]),
+            {n: g[None] for n, g in gradient.items() if names is None or n in names},
         )

@@ -2,7 +2,6 @@
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -21,52 +20,29 @@ from entrometer.estimators import (
     linear_term,
     scatter,
 )
-from entrometer.experiments.calibrate import Calibration
-from entrometer.experiments.cost import responses, work
+from entrometer.experiments.calibrate import Calibration, calibrate
 from entrometer.experiments.entropy_change.config import MeasureConfig
-from entrometer.experiments.entropy_change.plan import CheckpointPlan
-from entrometer.experiments.requests import Subject
-from entrometer.passes import TOKEN_BUDGET
+from entrometer.experiments.entropy_change.excerpt import FEW, MORE, excerpt
+from entrometer.experiments.entropy_change.plan import CheckpointPlan, plan
+from entrometer.experiments.forecast import Forecast, Outlook, memory, price
 
 PAIRS = 3
 """Pairs of weightings whose errors are studied."""
 
-_KEPT = 20
-"""Activations that a layer keeps for the way back, in hidden states, roughly."""
 
-_BYTES = {"float32": 4, "float64": 8, "bfloat16": 2}
-
-
-@dataclass(frozen=True)
-class Stage:
-    """The passes of one kind."""
-
-    passes: int
-    responses: int
-    done: int
-    """Passes that the store has."""
-
-    seconds: float
-    """Of those that it has not."""
-
-
-@dataclass(frozen=True)
-class Forecast:
-    """What a measurement is going to need."""
-
-    stages: dict[str, Stage]
-    loading: float
-    studies: float
-    """Seconds of everything after the passes."""
-
-    memory: dict[str, float]
-    """Bytes, by what takes them."""
-
-    @property
-    def seconds(self) -> float:
-        """All of it."""
-        passes = sum(s.seconds for s in self.stages.values())
-        return passes + self.loading + self.studies
+def foresee(config: MeasureConfig, store: Path) -> Outlook:
+    """Plan a measurement, and time a little of what the store has not."""
+    points = plan(config)
+    missing = [
+        point
+        for point in points
+        if any(not r.path(store).exists() for r in point.requests())
+    ]
+    prices = None
+    if missing:
+        few, more = (excerpt(missing[0], *size).requests() for size in (FEW, MORE))
+        prices = calibrate(missing[0].subject, few, more)
+    return Outlook(forecast(config, points, store, prices), prices)
 
 
 def forecast(
@@ -76,49 +52,22 @@ def forecast(
     calibration: Calibration | None,
 ) -> Forecast:
     """Price a plan; None for the prices of one that the store has every pass of."""
-    stages: dict[str, Stage] = {}
-    subjects: list[Subject] = []
-    for request in (r for point in points for r in point.requests()):
-        name, done = request.stage, request.path(store).exists()
-        old = stages.get(name, Stage(0, 0, 0, 0.0))
-        seconds = 0.0
-        if not done and calibration is not None:
-            price = calibration.prices[name]
-            seconds = price.seconds(work(request, calibration.size))
-            seconds += price.first if old.passes == old.done else 0.0
-            if not subjects or subjects[-1] != request.subject:
-                subjects.append(request.subject)
-        stages[name] = Stage(
-            old.passes + 1,
-            old.responses + responses(request),
-            old.done + done,
-            old.seconds + seconds,
-        )
-    loading, memory = 0.0, {}
-    if calibration is not None:
-        loading = calibration.first_load + (len(subjects) - 1) * calibration.load
-        memory = _memory(config, points, calibration)
-    return Forecast(stages, loading, _studies(config, points), memory)
+    stages, loading = price(
+        (r for point in points for r in point.requests()), store, calibration
+    )
+    needed = {} if calibration is None else _memory(config, points, calibration)
+    return Forecast(stages, loading, _studies(config, points), needed)
 
 
 def _memory(
     config: MeasureConfig, points: Sequence[CheckpointPlan], found: Calibration
 ) -> dict[str, float]:
-    """Weights, what is as large as the trained ones, and activations of a batch."""
-    size = _BYTES[config.precision]
-    shape = found.architecture
-    batch = found.size(points[0].draws[0]).padded
     # Two moments, a direction and a preconditioner; directions of all updates at once,
     # or the rows of an update's prompts, twice.
     vectors = 4 + max(
         len(config.updates), 2 * config.update_prompts if config.variance_prompts else 0
     )
-    activations = min(batch, TOKEN_BUDGET) * shape.layers * shape.width * _KEPT
-    return {
-        "weights": float(shape.parameters * size),
-        "vectors": float(shape.trained * size * vectors),
-        "activations": float(activations * size),
-    }
+    return memory(config, found, points[0].draws[0], vectors)
 
 
 def _studies(config: MeasureConfig, points: Sequence[CheckpointPlan]) -> float:

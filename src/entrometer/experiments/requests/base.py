@@ -99,6 +99,11 @@ class Request(ABC):
     def batches(self) -> "Sequence[Request | Recorded]":
         """The responses that it goes over: draws, or recorded batches."""
 
+    @property
+    def share(self) -> float:
+        """Share of them that it goes over."""
+        return 1.0
+
     @abstractmethod
     def carry_out(self, worker: Worker) -> None:
         """Compute it from what it depends on, and put it in the worker's store."""

@@ -1,48 +1,39 @@
-"""What a measurement would do, how long it would take and in how much memory."""
+"""What an experiment would do, how long it would take and in how much memory."""
 
-import time
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from entrometer.cli.output import clock, plain, print_json, table
-from entrometer.experiments.entropy_change.config import MeasureConfig
+from entrometer.experiments.config import ExperimentConfig
 
 if TYPE_CHECKING:
     from entrometer.experiments.calibrate import Calibration
-    from entrometer.experiments.entropy_change.forecast import Forecast
+    from entrometer.experiments.forecast import Forecast, Outlook
 
 _REPORT = 0.4
 """Seconds of a report, beside those of starting up: both are Python's own."""
 
 
-def dry_run(config: MeasureConfig, store: Path, *, as_json: bool) -> None:
-    """Print the plan, its price on this machine, and its memory."""
-    began = time.perf_counter()
-    from entrometer.experiments.calibrate import calibrate
-    from entrometer.experiments.entropy_change.excerpt import FEW, MORE, excerpt
-    from entrometer.experiments.entropy_change.forecast import forecast
-    from entrometer.experiments.entropy_change.plan import plan
+def print_outlook(
+    config: ExperimentConfig, outlook: "Outlook", start: float, *, as_json: bool
+) -> None:
+    """Print the plan, its price on this machine, and its memory.
 
-    points = plan(config)
-    start = time.perf_counter() - began
-    missing = [
-        point
-        for point in points
-        if any(not r.path(store).exists() for r in point.requests())
-    ]
-    prices = None
-    if missing:
-        few, more = (excerpt(missing[0], *size).requests() for size in (FEW, MORE))
-        prices = calibrate(missing[0].subject, few, more)
-    told = forecast(config, points, store, prices)
+    Args:
+        config: What is asked.
+        outlook: What it needs.
+        start: Seconds that loading the program took.
+        as_json: One JSON object instead of text.
+    """
     rest = start * (1 + _REPORT)
     if as_json:
-        print_json(_as_json(config, told, rest))
+        print_json(_as_json(config, outlook.forecast, rest))
     else:
-        print(_as_text(config, told, prices, rest))
+        print(_as_text(config, outlook.forecast, outlook.prices, rest))
 
 
-def _as_json(config: MeasureConfig, told: "Forecast", rest: float) -> dict[str, object]:
+def _as_json(
+    config: ExperimentConfig, told: "Forecast", rest: float
+) -> dict[str, object]:
     return {
         "stages": {
             name: {
@@ -63,7 +54,7 @@ def _as_json(config: MeasureConfig, told: "Forecast", rest: float) -> dict[str, 
 
 
 def _as_text(
-    config: MeasureConfig,
+    config: ExperimentConfig,
     told: "Forecast",
     prices: "Calibration | None",
     rest: float,
@@ -76,7 +67,7 @@ def _as_text(
         [name, "", "", "", clock(seconds)]
         for name, seconds in {
             "loading": told.loading,
-            "studies of synthetic batches": told.studies,
+            "studies after the passes": told.studies,
             "start and report": rest,
         }.items()
     ]
@@ -92,7 +83,7 @@ def _as_text(
         lines.append(
             f"memory: roughly {_size(sum(told.memory.values()))} beside Python and "
             f"torch: {_count(shape.parameters)} parameters in {config.precision} "
-            f"({_size(told.memory['weights'])}), moments, steps and rows of gradients "
+            f"({_size(told.memory['weights'])}), moments, steps and gradients "
             f"of the {_count(shape.trained)} trained "
             f"({_size(told.memory['vectors'])}), activations of a batch "
             f"({_size(told.memory['activations'])})"
@@ -108,7 +99,7 @@ def _measured_on(prices: "Calibration") -> str:
     )
 
 
-def _gpu_hours(config: MeasureConfig, seconds: float) -> float:
+def _gpu_hours(config: ExperimentConfig, seconds: float) -> float:
     return 0.0 if config.device == "cpu" else seconds / 3600
 
 

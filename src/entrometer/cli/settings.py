@@ -1,18 +1,20 @@
-"""What `entrometer measure` was asked, with what a run or a training says beside it."""
+"""What an experiment was asked, with what a run or a training says beside it."""
 
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 import tyro
 
 from entrometer.cli.parse import Flag, Habits, parse
 from entrometer.errors import InvalidValue, nearest_name
-from entrometer.experiments.entropy_change.config import MeasureConfig
+from entrometer.experiments.config import ExperimentConfig
 from entrometer.tasks.task import Split
 from entrometer.training.config import read_config
+
+Config = TypeVar("Config", bound=ExperimentConfig)
 
 _TRAINED = (
     "task",
@@ -23,16 +25,13 @@ _TRAINED = (
     "max_tokens",
     "max_grad_norm",
 )
-_NAMES = [f.name for f in fields(MeasureConfig)]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Measure(MeasureConfig, Habits):
-    """Measure what one AdamW step does to the entropy of checkpoints.
+class Asked(Habits):
+    """What every experiment on checkpoints can be asked beside its settings.
 
-    The task, its level and problems, the policy, the temperature, the length limit and
-    the clipping are by default those of the training, where its config.json lies beside
-    the checkpoint.
+    A verb's command has this class first and its settings second among its bases.
     """
 
     checkpoints: Annotated[
@@ -41,7 +40,8 @@ class Measure(MeasureConfig, Habits):
     """Directories of checkpoints: a model or an adapter, and its AdamW."""
 
     run: Path | None = None
-    """Directory of the results; by default runs/measure- and the checkpoints' names."""
+    """Directory of the results; by default runs/, the verb and the checkpoints'
+    names."""
 
     resume: Flag = False
     """Go on in a run directory, with the settings that it has; others override."""
@@ -53,58 +53,66 @@ class Measure(MeasureConfig, Habits):
     """Write report.html into the run directory."""
 
     def __post_init__(self) -> None:
-        """Leave the checks to `MeasureConfig`, made when all settings are known."""
+        """Leave the checks to the settings, made when all of them are known."""
 
 
-def resolve(arguments: Sequence[str]) -> tuple[Measure, MeasureConfig, Path]:
+def resolve(
+    verb: str, command: type[Asked], config: type[Config], arguments: Sequence[str]
+) -> tuple[Asked, Config, Path]:
     """The command, its settings, and the directory of its results."""
-    asked = parse(Measure, arguments, verb="measure")
-    directory = _directory(asked)
-    # A measurement may have been stopped before it could save its settings.
+    asked = parse(command, arguments, verb=verb)
+    directory = _directory(verb, asked)
+    # A run may have been stopped before it could save its settings.
     begun = asked.resume and (
         not asked.checkpoints or (directory / "config.json").exists()
     )
-    begin = read_settings(directory) if begun else _trained(asked.checkpoints)
-    default = replace(Measure(), **begin)
-    command = parse(Measure, arguments, verb="measure", default=default)
-    for path in command.checkpoints:
+    begin = (
+        read_settings(verb, config, directory) if begun else _trained(asked.checkpoints)
+    )
+    default = replace(command(), **begin)
+    given: Any = parse(command, arguments, verb=verb, default=default)
+    for path in given.checkpoints:
         _require_directory(Path(path))
-    if not command.task:
+    if not given.task:
         raise InvalidValue(
-            f"expected --task, for {Path(command.checkpoints[0]).parent} has no "
+            f"expected --task, for {Path(given.checkpoints[0]).parent} has no "
             "config.json of a training that would name it; name it"
         )
-    config = MeasureConfig(**{name: getattr(command, name) for name in _NAMES})
-    return command, config, directory
+    settings = {name: getattr(given, name) for name in _names(config)}
+    return given, config(**settings), directory
 
 
-def read_settings(run: Path) -> dict[str, Any]:
-    """The settings that a measurement saved."""
+def read_settings(verb: str, config: type[Config], run: Path) -> dict[str, Any]:
+    """The settings that a run of a verb saved."""
     path = run / "config.json"
     try:
         values = json.loads(path.read_text(encoding="utf-8"))
-        unknown = [name for name in values if name not in _NAMES]
+        unknown = [name for name in values if name not in _names(config)]
         if unknown:
             raise ValueError(f"{unknown[0]!r} is none of its settings")
         settings: dict[str, Any] = {
             k: tuple(v) if isinstance(v, list) else v for k, v in values.items()
         }
         settings["split"] = Split(settings["split"])
-        MeasureConfig(**settings)
+        config(**settings)
     except FileNotFoundError:
         raise InvalidValue(
-            f"{path}: no such file, so {run} is not a measurement; name the directory "
-            "that `entrometer measure` wrote"
+            f"{path}: no such file, so {run} is no run to go on with; name the "
+            f"directory that `entrometer {verb}` wrote"
         ) from None
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise InvalidValue(
-            f"{path}: expected the settings of a measurement ({error}); restore the "
-            "file, or name a measurement"
+            f"{path}: expected the settings of `entrometer {verb}` ({error}); restore "
+            "the file, or name a run of that verb"
         ) from error
     return settings
 
 
-def _directory(command: Measure) -> Path:
+def _names(config: type[ExperimentConfig]) -> list[str]:
+    return [f.name for f in fields(config)]
+
+
+def _directory(verb: str, command: Asked) -> Path:
     if command.run is not None:
         return command.run
     if not command.checkpoints:
@@ -113,7 +121,7 @@ def _directory(command: Measure) -> Path:
             "--resume the --run to go on with"
         )
     names = [Path(path).resolve().name for path in command.checkpoints]
-    return Path("runs") / f"measure-{'-'.join(names)}"
+    return Path("runs") / f"{verb}-{'-'.join(names)}"
 
 
 def _trained(checkpoints: Sequence[str]) -> dict[str, Any]:

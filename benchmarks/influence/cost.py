@@ -1,0 +1,85 @@
+"""What influence costs, beside moving along each response and beside bare passes."""
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from benchmarks.harness import Check
+from benchmarks.influence.one_by_one import moving
+from benchmarks.influence.subject import have, planned
+from entrometer import passes
+from entrometer.experiments.influence.gradients import objective_weights
+from entrometer.experiments.influence.parts import adjoint
+from entrometer.experiments.influence.tables import updated
+from entrometer.experiments.requests import Worker
+
+PROMPTS = 64
+MOVED = 16
+"""Responses that are moved along for the time of all."""
+
+
+def cost(store: Path) -> tuple[list[Check], dict[str, object]]:
+    point = planned(PROMPTS)
+    (update,) = point.updates
+    before = [*(h.rollouts for h in point.here), *point.here, update.step]
+    have([*before, update.words], store)
+    worker = Worker(store)
+    policy = worker.checkpoint(point.subject).policy
+    evaluation = point.read_batch(store)
+    batch, step = update.step.read_batch(store), update.step.read(store)
+    weights = objective_weights(evaluation)
+
+    def two_passes() -> None:
+        gradient = passes.vjp(policy, evaluation.rollouts, weights[0]).gradient
+        passes.jvp(policy, batch.rollouts, [adjoint(gradient, step)])
+
+    def whole() -> None:
+        for request in (*point.gradients, update.adjoint, update.carried):
+            request.carry_out(worker)
+        updated(point, update, evaluation, store)
+
+    def bare() -> None:
+        passes.vjps(policy, evaluation.rollouts, weights)
+        passes.jvp(policy, batch.rollouts, directions)
+
+    whole()
+    gradients = update.adjoint.read_gradients(store)
+    directions = [adjoint(g, step) for g in gradients]
+    _, moved_seconds = moving(policy, evaluation, batch, step, range(MOVED))
+    seconds = {
+        "two_passes": _seconds(two_passes),
+        "with_standard_errors": _seconds(whole),
+        "its_bare_passes": _seconds(bare),
+    }
+    # Alternating, against what else the machine does.
+    again = {
+        "two_passes": _seconds(two_passes),
+        "with_standard_errors": _seconds(whole),
+        "its_bare_passes": _seconds(bare),
+    }
+    least = {name: min(seconds[name], again[name]) for name in seconds}
+    N = batch.rollouts.count
+    one_by_one = moved_seconds * N / MOVED
+    return [
+        Check(
+            f"one by one over two passes, {N} responses",
+            one_by_one / least["two_passes"],
+            at_least=20,
+        ),
+        Check(
+            "influence over its bare passes",
+            least["with_standard_errors"] / least["its_bare_passes"],
+            at_most=1.2,
+        ),
+    ], {
+        "seconds": least | {"one_by_one": one_by_one},
+        "one_by_one_over_all_with_standard_errors": one_by_one
+        / least["with_standard_errors"],
+        "folds": len(point.gradients),
+    }
+
+
+def _seconds(work: Callable[[], None]) -> float:
+    began = time.perf_counter()
+    work()
+    return time.perf_counter() - began

@@ -1,0 +1,29 @@
+"""A checkpoint of the reference run, its recorded batch, and an evaluation batch."""
+
+from pathlib import Path
+
+from entrometer.experiments.carry_out import carry_out
+from entrometer.experiments.influence.config import InfluenceConfig
+from entrometer.experiments.influence.plan import CheckpointPlan, plan
+from entrometer.experiments.requests import Request
+
+CHECKPOINT = Path(__file__).parents[2] / "studies" / "reference" / "checkpoint-40"
+
+
+def planned(prompts: int, **settings: object) -> CheckpointPlan:
+    """The passes for so many prompts."""
+    config = InfluenceConfig(
+        checkpoints=(str(CHECKPOINT),),
+        policy="smollm2",
+        level="easy",
+        prompts=prompts,
+        remove=0.0,
+        **settings,  # type: ignore[arg-type]
+    )
+    (point,) = plan(config)
+    return point
+
+
+def have(requests: list[Request], store: Path) -> None:
+    """Carry out what the store has not."""
+    carry_out(requests, store, lambda done, total, note: None)

@@ -1,0 +1,98 @@
+"""How long an experiment will take, and in how much memory."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+from entrometer.experiments.calibrate import Calibration
+from entrometer.experiments.config import ExperimentConfig
+from entrometer.experiments.cost import responses, work
+from entrometer.experiments.requests import Draw, Request, Subject
+from entrometer.passes import TOKEN_BUDGET
+
+_KEPT = 20
+"""Activations that a layer keeps for the way back, in hidden states, roughly."""
+
+_BYTES = {"float32": 4, "float64": 8, "bfloat16": 2}
+
+
+@dataclass(frozen=True)
+class Stage:
+    """The passes of one kind."""
+
+    passes: int
+    responses: int
+    done: int
+    """Passes that the store has."""
+
+    seconds: float
+    """Of those that it has not."""
+
+
+@dataclass(frozen=True)
+class Forecast:
+    """What an experiment is going to need."""
+
+    stages: dict[str, Stage]
+    loading: float
+    studies: float
+    """Seconds of everything after the passes."""
+
+    memory: dict[str, float]
+    """Bytes, by what takes them."""
+
+    @property
+    def seconds(self) -> float:
+        """All of it."""
+        passes = sum(s.seconds for s in self.stages.values())
+        return passes + self.loading + self.studies
+
+
+class Outlook(NamedTuple):
+    """A forecast, and the prices that it was made with; None where all is done."""
+
+    forecast: Forecast
+    prices: Calibration | None
+
+
+def price(
+    requests: Iterable[Request], store: Path, calibration: Calibration | None
+) -> tuple[dict[str, Stage], float]:
+    """Stages and the seconds of loading; None for the prices where all is done."""
+    stages: dict[str, Stage] = {}
+    subjects: list[Subject] = []
+    for request in requests:
+        name, done = request.stage, request.path(store).exists()
+        old = stages.get(name, Stage(0, 0, 0, 0.0))
+        seconds = 0.0
+        if not done and calibration is not None:
+            own = calibration.prices[name]
+            seconds = own.seconds(work(request, calibration.size))
+            seconds += own.first if old.passes == old.done else 0.0
+            if not subjects or subjects[-1] != request.subject:
+                subjects.append(request.subject)
+        stages[name] = Stage(
+            old.passes + 1,
+            old.responses + responses(request),
+            old.done + done,
+            old.seconds + seconds,
+        )
+    if calibration is None:
+        return stages, 0.0
+    again = len(subjects) - 1
+    return stages, calibration.first_load + again * calibration.load
+
+
+def memory(
+    config: ExperimentConfig, found: Calibration, batch: Draw, vectors: int
+) -> dict[str, float]:
+    """Bytes of the weights, of vectors as large as the trained, and of activations."""
+    size = _BYTES[config.precision]
+    shape = found.architecture
+    padded = min(found.size(batch).padded, TOKEN_BUDGET)
+    return {
+        "weights": float(shape.parameters * size),
+        "vectors": float(shape.trained * size * vectors),
+        "activations": float(padded * shape.layers * shape.width * _KEPT * size),
+    }

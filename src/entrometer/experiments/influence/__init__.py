@@ -1,0 +1,1 @@
+"""The influence of every token of an update on entropy and on expected reward."""

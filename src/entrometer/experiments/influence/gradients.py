@@ -1,0 +1,107 @@
+r"""Gradients of entropy, reward and length by fold of the evaluation batch.
+
+The gradient of an objective is a sum over folds, $\nabla f = \sum_q g_q$, with the
+token weights of the whole batch. For entropy (h) and reward (J) each fold has its own;
+the mean length (T) has one for the even folds and one for the odd.
+"""
+
+# Axes: K tokens of all responses.
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save
+from torch import Tensor
+
+from entrometer import passes
+from entrometer.calculus import Vector, add, zeros_like
+from entrometer.estimators import (
+    GradientWeights,
+    PromptSums,
+    Weighting,
+    entropy_gradient_weights,
+    entropy_statistics,
+    length_gradient_weights,
+    reward_gradient_weights,
+)
+from entrometer.experiments.influence.folds import Evaluation
+from entrometer.policy import Policy
+from entrometer.runs import DamagedFile, atomic_write
+
+HALVES = 2
+
+
+def gradient_names(folds: int) -> list[str]:
+    """Names of the gradients, in the order in which everything lists them."""
+    return [
+        *(f"h_{q}" for q in range(folds)),
+        *(f"J_{q}" for q in range(folds)),
+        *(f"T_{half}" for half in range(HALVES)),
+    ]
+
+
+def fold_gradients(policy: Policy, batch: Evaluation, fold: int) -> dict[str, Vector]:
+    """Those of one fold: a pass forwards over it, and three ways back."""
+    rows = np.flatnonzero(batch.fold == fold)
+    if not rows.size:
+        return {name: zeros_like(policy.trained()) for name in "hJT"}
+    start = batch.responses.start
+    at = np.concatenate([np.arange(start[i], start[i + 1]) for i in rows])
+    own = [GradientWeights(S=w.S[at], H=w.H[at]) for w in objective_weights(batch)]
+    found = passes.vjps(policy, batch.rollouts.select(rows), own).gradients
+    return dict(zip("hJT", found, strict=True))
+
+
+def objective_weights(batch: Evaluation) -> tuple[GradientWeights, ...]:
+    """Token weights whose pull-backs are the gradients of h, J and the mean length."""
+    responses, here = batch.responses, batch.here
+    whole = entropy_statistics(responses, here.H)
+    reward = batch.rollouts.reward
+    scored = PromptSums.of(
+        responses.prompt, responses=np.ones(responses.count), r=reward
+    )
+    way = Weighting.PER_DECISION
+    return (
+        entropy_gradient_weights(responses, here, whole, weighting=way),
+        reward_gradient_weights(responses, reward, scored, baseline="batch"),
+        length_gradient_weights(responses, here, whole, weighting=way),
+    )
+
+
+def write_gradients(path: Path, gradients: dict[str, Vector]) -> None:
+    """Keep them, by name and parameter."""
+    tensors = {
+        f"{name}/{parameter}": x.contiguous()
+        for name, vector in gradients.items()
+        for parameter, x in vector.items()
+    }
+    with atomic_write(path) as file:
+        file.write(save(tensors))
+
+
+def read_gradients(paths: Sequence[Path]) -> Iterator[dict[str, Tensor]]:
+    """Read the files of all folds, one gradient at a time, in the order of the names.
+
+    Those of the length are added up by half.
+    """
+    for name in "hJ":
+        yield from (_read(path, name) for path in paths)
+    for half in range(HALVES):
+        total, *others = (_read(path, "T") for path in paths[half::HALVES])
+        for other in others:
+            total = add(total, other)
+        yield total
+
+
+def _read(path: Path, name: str) -> dict[str, Tensor]:
+    try:
+        with safe_open(path, "pt") as file:
+            own = [k for k in file.keys() if k.partition("/")[0] == name]  # noqa: SIM118
+            return {k.partition("/")[2]: file.get_tensor(k) for k in own}
+    except SafetensorError as error:
+        raise DamagedFile(
+            f"expected gradients in {path}, got a file that is damaged or of something "
+            f"else ({error}); delete it and go on"
+        ) from error

@@ -1,0 +1,84 @@
+"""One call from checkpoints to a directory of results."""
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+
+from entrometer.experiments.carry_out import Progress, carry_out
+from entrometer.experiments.cost import units
+from entrometer.experiments.directory import begin, finish, write_tables
+from entrometer.experiments.influence.collect import collect
+from entrometer.experiments.influence.config import InfluenceConfig
+from entrometer.experiments.influence.narrate import narrate
+from entrometer.experiments.influence.plan import plan
+from entrometer.experiments.influence.removals import CheckPlan, checks
+from entrometer.experiments.requests import Request
+from entrometer.runs.influence import TABLES, InfluenceTables
+
+Stages = dict[str, dict[str, float | int]]
+"""Passes and seconds by kind."""
+
+
+def influence(
+    config: InfluenceConfig,
+    run: Path,
+    *,
+    store: Path | None = None,
+    progress: Progress = lambda done, total, note: None,
+) -> InfluenceTables:
+    """Measure the influence of every token, and leave a complete run directory.
+
+    What the store has is not computed again, be it from a measurement that was killed
+    or from one of another kind on the same samples.
+
+    Args:
+        config: What to measure.
+        run: The directory; made if need be.
+        store: Where passes are kept; `passes` in the run directory by default. Runs may
+            share one.
+        progress: Called after each pass.
+    """
+    store = begin(config, run, store)
+    points = plan(config)
+    first = [r for p in points for r in p.requests()]
+    later = sum(map(units, _missing(_requests(checks(config, points, store)), store)))
+    begun = sum(map(units, _missing(first, store)))
+    stages = carry_out(
+        first, store, lambda done, total, note: progress(done, total + later, note)
+    )
+    # Only now is it known which tokens to take out.
+    checked = checks(config, points, store)
+    after = carry_out(
+        _requests(checked),
+        store,
+        lambda done, total, note: progress(begun + done, begun + total, note),
+    )
+    found = collect(config, points, checked, store)
+    write_tables(run, TABLES, found)
+    inputs = {p.name: asdict(p.subject) for p in points}
+    finish(
+        run,
+        kind="influence",
+        summary=narrate(config, found),
+        about={"inputs": inputs, "stages": _added(stages, after)},
+    )
+    return found
+
+
+def _requests(checked: Sequence[Sequence[CheckPlan]]) -> list[Request]:
+    return [r for own in checked for check in own for r in check.requests()]
+
+
+def _missing(requests: Sequence[Request], store: Path) -> list[Request]:
+    return [r for r in requests if not r.path(store).exists()]
+
+
+def _added(a: Stages, b: Stages) -> Stages:
+    """Passes and seconds of both, by kind."""
+    return {
+        kind: {
+            name: a.get(kind, {}).get(name, 0) + b.get(kind, {}).get(name, 0)
+            for name in ("passes", "seconds")
+        }
+        for kind in {**a, **b}
+    }

@@ -1,0 +1,70 @@
+"""Parts of an update that are no tokens of its batch: momentum and decay."""
+
+from collections.abc import Iterable, Mapping
+
+import numpy as np
+from jaxtyping import Float
+from torch import Tensor
+
+from entrometer import passes
+from entrometer.calculus import Vector, clip_scale, dot
+from entrometer.estimators import GradientWeights
+from entrometer.experiments.update import Batch, StepVectors
+from entrometer.policy import Checkpoint
+
+
+def adjoint(gradient: Vector, step: StepVectors) -> dict[str, Tensor]:
+    r"""Direction $u = \kappa P g$ along which a token's score is its influence."""
+    P = step.preconditioner
+    return {name: step.kappa * P[name].to(g) * g for name, g in gradient.items()}
+
+
+def carried_parts(
+    checkpoint: Checkpoint, step: StepVectors
+) -> dict[str, dict[str, Tensor]]:
+    r"""What the step takes from before the batch.
+
+    $v_\text{history} = -\frac{\beta_1}{1-\beta_1^n}Pm_-$ and
+    $v_\text{decay} = -\lambda\theta$: with the batch's own part they add up to $v$.
+    """
+    hyper, state = checkpoint.hyperparameters, checkpoint.state
+    beta1 = hyper.betas[0]
+    faded = -beta1 / (1 - beta1 ** (state.step + 1))
+    P, trained = step.preconditioner, checkpoint.policy.trained()
+    return {
+        "history": {
+            n: faded * P[n] * m.to(P[n]) for n, m in state.first_moment.items()
+        },
+        "decay": {n: -hyper.weight_decay[n] * p for n, p in trained.items()},
+    }
+
+
+def past_part(
+    checkpoint: Checkpoint,
+    step: StepVectors,
+    batch: Batch,
+    age: int,
+    *,
+    max_grad_norm: float,
+) -> dict[str, Tensor]:
+    r"""What momentum carries on of a batch `age` steps ago.
+
+    $\frac{1-\beta_1}{1-\beta_1^n}\beta_1^a c_{n-a}P\sum_k\alpha_k\nabla S_k$, with the
+    loss and the clipping of then. Its gradient is taken at the parameters of now, for
+    those of then are gone.
+    """
+    weights = GradientWeights(S=batch.alpha, H=np.zeros_like(batch.alpha))
+    ascent = passes.vjp(checkpoint.policy, batch.rollouts, weights).gradient
+    c = clip_scale(ascent, max_grad_norm) if max_grad_norm else 1.0
+    beta1 = checkpoint.hyperparameters.betas[0]
+    correction = 1 - beta1 ** (checkpoint.state.step + 1)
+    weight = c * (1 - beta1) / correction * beta1**age
+    return {n: weight * step.preconditioner[n] * g for n, g in ascent.items()}
+
+
+def products(
+    gradients: Iterable[Vector], vectors: Mapping[str, Vector]
+) -> dict[str, Float[np.ndarray, " G"]]:
+    """Products of each gradient with each vector: what the vector does to it."""
+    rows = [{name: dot(g, v).item() for name, v in vectors.items()} for g in gradients]
+    return {name: np.array([row[name] for row in rows]) for name in vectors}

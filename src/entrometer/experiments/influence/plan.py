@@ -1,0 +1,158 @@
+"""Which passes a measurement of influence needs, in the order they can be made."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from entrometer.errors import InvalidValue
+from entrometer.experiments.batches import (
+    evaluation,
+    recorded,
+    short_names,
+    step_of,
+    subject_of,
+)
+from entrometer.experiments.influence.config import InfluenceConfig
+from entrometer.experiments.influence.folds import Evaluation
+from entrometer.experiments.influence.over_update import Blocks, Concentrated
+from entrometer.experiments.influence.requests import (
+    Adjoint,
+    Carried,
+    FoldGradient,
+    Past,
+)
+from entrometer.experiments.influence.words import Decoded
+from entrometer.experiments.requests import Draw, Forward, Request, Step, Subject
+from entrometer.policy.checkpoint import read_schedule
+from entrometer.runs import update_path
+
+
+@dataclass(frozen=True, kw_only=True)
+class UpdatePlan:
+    """The passes for one update of a checkpoint."""
+
+    name: str
+    step: Step
+    adjoint: Adjoint
+    carried: Carried
+    past: tuple[Past, ...]
+    concentration: Concentrated
+    blocks: Blocks
+    words: Decoded
+
+    def requests(self) -> Iterator[Request]:
+        """All of them, after the step and the gradients."""
+        yield from (self.adjoint, self.carried, *self.past)
+        yield from (self.concentration, self.blocks, self.words)
+
+
+@dataclass(frozen=True, kw_only=True)
+class CheckpointPlan:
+    """The passes for one checkpoint."""
+
+    name: str
+    steps: int
+    """Optimizer steps behind it."""
+
+    learning_rate: float
+    """Of the training."""
+
+    eta: float
+    """Of the check by removal."""
+
+    subject: Subject
+    here: tuple[Forward, ...]
+    """Over the evaluation batch, in shards."""
+
+    gradients: tuple[FoldGradient, ...]
+    """One a fold."""
+
+    updates: tuple[UpdatePlan, ...]
+
+    def read_batch(self, store: Path) -> Evaluation:
+        """The evaluation batch with its tables, in folds."""
+        return self.gradients[0].read_batch(store)
+
+    def requests(self) -> Iterator[Request]:
+        """All of them, each after what it depends on."""
+        batches = [u.step.batch for u in self.updates]
+        yield from (h.rollouts for h in self.here)
+        yield from (batch for batch in batches if isinstance(batch, Draw))
+        yield from self.here
+        yield from (update.step for update in self.updates)
+        yield from self.gradients
+        for update in self.updates:
+            yield from update.requests()
+
+
+def plan(config: InfluenceConfig) -> list[CheckpointPlan]:
+    """The passes of a measurement, by checkpoint. Reads files, and loads no model."""
+    names = short_names(config.checkpoints)
+    return [
+        _checkpoint(config, Path(path), name)
+        for path, name in zip(config.checkpoints, names, strict=True)
+    ]
+
+
+def _checkpoint(config: InfluenceConfig, path: Path, name: str) -> CheckpointPlan:
+    subject = subject_of(config, path)
+    steps, learning_rate = read_schedule(path)
+    eta = config.eta or learning_rate
+    if config.remove and not eta > 0:
+        raise InvalidValue(
+            f"{path}: expected a learning rate above 0, got {learning_rate}: its "
+            "schedule has ended; give --eta"
+        )
+    draws = evaluation(config, subject)
+    prompts = {problem for draw in draws for problem in draw.problems}
+    if len(prompts) < config.folds:
+        raise InvalidValue(
+            f"expected at least {config.folds} different prompts, one a fold, got "
+            f"{len(prompts)}; draw more --prompts, or take fewer --folds"
+        )
+    here = tuple(Forward(subject=subject, rollouts=draw) for draw in draws)
+    gradients = tuple(
+        FoldGradient(subject=subject, here=here, folds=config.folds, fold=q)
+        for q in range(config.folds)
+    )
+    return CheckpointPlan(
+        name=name,
+        steps=steps,
+        learning_rate=learning_rate,
+        eta=eta,
+        subject=subject,
+        here=here,
+        gradients=gradients,
+        updates=tuple(
+            _update(config, update, step_of(config, subject, update, steps), gradients)
+            for update in config.updates
+        ),
+    )
+
+
+def _update(
+    config: InfluenceConfig, name: str, step: Step, gradients: tuple[FoldGradient, ...]
+) -> UpdatePlan:
+    subject = step.subject
+    beside = Path(subject.path)
+    steps = read_schedule(beside).step
+    return UpdatePlan(
+        name=name,
+        step=step,
+        adjoint=Adjoint(subject=subject, step=step, gradients=gradients),
+        carried=Carried(subject=subject, step=step, gradients=gradients),
+        past=tuple(
+            Past(
+                subject=subject,
+                step=step,
+                gradients=gradients,
+                batch=recorded(beside, steps + 1 - age),
+                age=age,
+            )
+            for age in range(1, config.past + 1)
+            if update_path(beside.parent, steps + 1 - age).is_file()
+        ),
+        concentration=Concentrated(subject=subject, batch=step.batch),
+        blocks=Blocks(subject=subject, step=step),
+        words=Decoded(subject=subject, batch=step.batch),
+    )

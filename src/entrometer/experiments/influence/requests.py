@@ -1,0 +1,182 @@
+"""Requests for the two passes of influence, and for what is beside them."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar
+
+from torch import Tensor
+
+from entrometer import passes
+from entrometer.estimators import Tables
+from entrometer.experiments.influence.folds import Evaluation
+from entrometer.experiments.influence.gradients import (
+    HALVES,
+    fold_gradients,
+    gradient_names,
+    read_gradients,
+    write_gradients,
+)
+from entrometer.experiments.influence.parts import (
+    adjoint,
+    carried_parts,
+    past_part,
+    products,
+)
+from entrometer.experiments.requests import (
+    Draw,
+    Forward,
+    Recorded,
+    Request,
+    Step,
+    Worker,
+    read_batch,
+    read_draws,
+)
+from entrometer.passes import layout
+from entrometer.runs.columns import read_table, write_columns
+
+_BUDGET = 4 * passes.TOKEN_BUDGET
+"""Nothing is kept for a way back: batches may be larger, with all their directions."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class FoldGradient(Request):
+    """Gradients of entropy, reward and length by a fold of the evaluation batch."""
+
+    kind: ClassVar[str] = "fold-gradient"
+    suffix: ClassVar[str] = ".safetensors"
+
+    here: tuple[Forward, ...]
+    """Tables of the batch, in shards."""
+
+    folds: int
+    fold: int
+
+    @property
+    def price(self) -> float:
+        """Forwards once and backwards three times."""
+        return 5.0
+
+    @property
+    def share(self) -> float:
+        """One fold."""
+        return 1 / self.folds
+
+    @property
+    def batches(self) -> Sequence[Draw]:
+        """The evaluation batch."""
+        return [h.rollouts for h in self.here]
+
+    def read_batch(self, store: Path) -> Evaluation:
+        """The batch with its tables, in folds."""
+        rollouts = read_draws([h.rollouts for h in self.here], store)
+        here = read_table(Tables, [h.path(store) for h in self.here])
+        return Evaluation(rollouts, layout(rollouts), here, self.folds)
+
+    def carry_out(self, worker: Worker) -> None:
+        """One pass forwards over the fold, and three ways back."""
+        policy = worker.checkpoint(self.subject).policy
+        found = fold_gradients(policy, self.read_batch(worker.store), self.fold)
+        write_gradients(self.path(worker.store), found)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _OfStep(Request):
+    step: Step
+    gradients: tuple[FoldGradient, ...]
+    """One a fold."""
+
+    def read_gradients(self, store: Path) -> Iterator[dict[str, Tensor]]:
+        """All of them, in the order of `gradient_names`."""
+        return read_gradients([g.path(store) for g in self.gradients])
+
+
+@dataclass(frozen=True, kw_only=True)
+class Adjoint(_OfStep):
+    r"""S and H of the update batch, with derivatives along every $\kappa P g_q$."""
+
+    kind: ClassVar[str] = "adjoint"
+
+    @property
+    def price(self) -> float:
+        """The primal and every direction."""
+        return 1.0 + 2 * len(self.gradients) + HALVES
+
+    @property
+    def batches(self) -> Sequence[Draw | Recorded]:
+        """The update batch."""
+        return [self.step.batch]
+
+    def carry_out(self, worker: Worker) -> None:
+        """One pass in forward mode, all directions at once."""
+        step = self.step.read(worker.store)
+        found = passes.jvp(
+            worker.checkpoint(self.subject).policy,
+            self.step.read_batch(worker.store).rollouts,
+            [adjoint(g, step) for g in self.read_gradients(worker.store)],
+            budget=_BUDGET,
+        )
+        columns = found.tables._asdict()
+        names = gradient_names(len(self.gradients))
+        for name, tangents in zip(names, found.tangents, strict=True):
+            columns |= {f"dS_{name}": tangents.dS, f"dH_{name}": tangents.dH}
+        write_columns(self.path(worker.store), columns)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Carried(_OfStep):
+    """What the whole update, its momentum and its decay do to every fold."""
+
+    kind: ClassVar[str] = "carried"
+
+    @property
+    def price(self) -> float:
+        """Products of vectors alone."""
+        return 0.0
+
+    @property
+    def batches(self) -> Sequence[Draw | Recorded]:
+        """None."""
+        return []
+
+    def carry_out(self, worker: Worker) -> None:
+        """Products, a row a gradient."""
+        step = self.step.read(worker.store)
+        vectors = carried_parts(worker.checkpoint(self.subject), step)
+        gradients = self.read_gradients(worker.store)
+        found = products(gradients, vectors | {"total": step.direction})
+        write_columns(self.path(worker.store), found)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Past(_OfStep):
+    """What momentum carries on of the batch of an earlier step."""
+
+    kind: ClassVar[str] = "past"
+
+    batch: Recorded | Draw
+    age: int
+    """Steps ago; 1 for the batch just before."""
+
+    @property
+    def price(self) -> float:
+        """Forwards and backwards."""
+        return 2.2
+
+    @property
+    def batches(self) -> Sequence[Draw | Recorded]:
+        """The earlier batch."""
+        return [self.batch]
+
+    def carry_out(self, worker: Worker) -> None:
+        """One pass backwards over the batch, and products."""
+        part = past_part(
+            worker.checkpoint(self.subject),
+            self.step.read(worker.store),
+            read_batch(self.batch, worker.store),
+            self.age,
+            max_grad_norm=self.step.max_grad_norm,
+        )
+        gradients = self.read_gradients(worker.store)
+        write_columns(self.path(worker.store), products(gradients, {"past": part}))

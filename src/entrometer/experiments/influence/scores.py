@@ -1,0 +1,121 @@
+"""How well cheap scores of tokens and of responses rank what was measured."""
+
+# Axes: K tokens, N responses, M scores.
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+from scipy.stats import rankdata
+
+from entrometer.estimators.scores import (
+    SCORES,
+    Sees,
+    TokenColumns,
+    held_out_predictions,
+    rankings,
+    top_found,
+)
+from entrometer.experiments.influence.tables import Updated
+from entrometer.experiments.influence.tokens import named
+from entrometer.runs.columns import read_columns
+from entrometer.runs.influence import Diagonal, Score
+
+
+def scores(moved: Updated, seed: int, store: Path) -> Iterator[Score]:
+    """Every score at both levels, and all of them together."""
+    r = moved.responses
+    columns = token_columns(moved, store)
+    by_token = {name: f(columns) for name, (f, _) in SCORES.items()}
+    I_h, I_J = (moved.parts[x].sum(axis=1) for x in ("entropy", "reward"))
+    group = r.spread(moved.group)
+    yield from _judged(moved, "token", by_token, I_h, I_J, group, seed)
+    first = r.start[:-1]
+    by_response = {}
+    for name, (_, sees) in SCORES.items():
+        column = by_token[name]
+        if sees is Sees.PULL:
+            by_response[name] = r.total(column)
+        elif sees is Sees.STATE:
+            by_response[name] = r.total(moved.alpha * column)
+        elif sees is Sees.RESPONSE:
+            by_response[name] = column[first]
+    by_response["diagonal kernel"] = read_columns(moved.plan.blocks.path(store))["self"]
+    yield from _judged(
+        moved, "response", by_response, r.total(I_h), r.total(I_J), moved.group, seed
+    )
+
+
+def token_columns(moved: Updated, store: Path) -> TokenColumns:
+    """What scores may see of the tokens of an update."""
+    r, reward = moved.responses, moved.rollouts.reward
+    rate = np.bincount(moved.group, reward) / np.bincount(moved.group)
+    return TokenColumns(
+        A=moved.advantage,
+        S=moved.here.S,
+        H=moved.here.H,
+        position=(r.position - 1).astype(np.float64),
+        length=r.spread(r.length.astype(np.float64)),
+        pass_rate=r.spread(rate[moved.group]),
+        surplus=read_columns(moved.plan.concentration.path(store))["surplus"],
+    )
+
+
+def diagonals(moved: Updated, store: Path) -> Iterator[Diagonal]:
+    """What a diagonal kernel carries of the batch's slope on itself."""
+    found = read_columns(moved.plan.blocks.path(store))
+    size = np.bincount(moved.group)
+    alike, count = int((size**2).sum()), int(size.sum())
+    pairs = {"self": count, "prompt": alike - count, "other": count**2 - alike}
+    for block, column in found.items():
+        yield Diagonal(
+            **named(moved),
+            block=block,
+            value=float(column.sum()),
+            pairs=pairs[block],
+        )
+
+
+def _judged(
+    moved: Updated,
+    level: str,
+    by_name: dict[str, np.ndarray],
+    I_h: np.ndarray,
+    I_J: np.ndarray,
+    group: np.ndarray,
+    seed: int,
+) -> Iterator[Score]:
+    table = np.stack(list(by_name.values()))
+    small = np.abs(I_J) < np.median(np.abs(I_J))
+    # Sizes alone say what moves entropy and not reward.
+    cases = {
+        "entropy": (table, I_h),
+        "entropy alone": (np.abs(table), np.abs(I_h) * small),
+    }
+    for target, (own, values) in cases.items():
+        by_rank, by_size = _together(table, values, group, seed)
+        found = rankings(np.stack([*own, by_rank]), values, group, seed=seed)
+        found[-1] = found[-1]._replace(found=top_found(by_size, values))
+        for name, ranking in zip([*by_name, "all features"], found, strict=True):
+            yield Score(
+                **named(moved),
+                level=level,
+                score=name,
+                target=target,
+                rho=ranking.rho,
+                rho_low=ranking.low,
+                rho_high=ranking.high,
+                found=ranking.found,
+                count=values.size,
+            )
+
+
+def _together(
+    table: np.ndarray, target: np.ndarray, group: np.ndarray, seed: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Predictions from all scores: of ranks, to rank by, and of sizes, to find by."""
+    if np.unique(group).size < 2:
+        return np.zeros_like(target), np.zeros_like(target)
+    both = np.stack([rankdata(target), target], axis=1)
+    by_rank, by_size = held_out_predictions(table.T, both, group, seed=seed).T
+    return by_rank, by_size

@@ -1,0 +1,1 @@
+"""The Fisher kernel: what a step made from one sequence does to another."""

@@ -1,0 +1,46 @@
+"""One call from checkpoints to a directory of results."""
+
+from dataclasses import asdict
+from pathlib import Path
+
+from entrometer.experiments.carry_out import Progress, carry_out
+from entrometer.experiments.directory import begin, finish, write_tables
+from entrometer.experiments.kernel.collect import collect
+from entrometer.experiments.kernel.config import KernelConfig
+from entrometer.experiments.kernel.narrate import narrate
+from entrometer.experiments.kernel.plan import plan
+from entrometer.runs.kernel import TABLES, KernelTables
+
+
+def kernel(
+    config: KernelConfig,
+    run: Path,
+    *,
+    store: Path | None = None,
+    progress: Progress = lambda done, total, note: None,
+) -> KernelTables:
+    """Measure the kernel between sequences, and leave a complete run directory.
+
+    What the store has is not computed again, be it from a measurement that was killed
+    or from one of another kind on the same samples.
+
+    Args:
+        config: What to measure.
+        run: The directory; made if need be.
+        store: Where passes are kept; `passes` in the run directory by default. Runs may
+            share one.
+        progress: Called after each pass.
+    """
+    store = begin(config, run, store)
+    points = plan(config)
+    stages = carry_out([r for p in points for r in p.requests()], store, progress)
+    found = collect(config, points, store)
+    write_tables(run, TABLES, found)
+    inputs = {p.name: asdict(p.subject) for p in points}
+    finish(
+        run,
+        kind="kernel",
+        summary=narrate(config, found),
+        about={"inputs": inputs, "stages": stages},
+    )
+    return found

@@ -1,0 +1,206 @@
+"""Requests of the kernel: its matrices, its spectrum, and what momentum adds."""
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import ClassVar
+
+import numpy as np
+
+from entrometer import passes
+from entrometer.calculus import identity_preconditioner
+from entrometer.experiments.kernel.matrices import (
+    Matrices,
+    read_matrices,
+    write_matrices,
+)
+from entrometer.experiments.kernel.operator import kernel_operator, top_eigenvalues
+from entrometer.experiments.kernel.products import cross_kernel, kernels
+from entrometer.experiments.requests import (
+    Draw,
+    Recorded,
+    Request,
+    Step,
+    Worker,
+    read_draws,
+)
+from entrometer.runs.columns import read_columns, write_columns
+
+MEMORY = 8_000_000_000
+"""Bytes that rows of gradients may take at once."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class _OfRows(Request):
+    draws: tuple[Draw, ...]
+    step: Step
+    """Whose preconditioner is Adam's."""
+
+    memory: int = MEMORY
+    """Not part of the key: it decides what is computed together, not what is found."""
+
+    @cached_property
+    def key(self) -> str:
+        """Name of the result, whatever the memory."""
+        if self.memory == MEMORY:
+            return super().key
+        return replace(self, memory=MEMORY).key
+
+
+@dataclass(frozen=True, kw_only=True)
+class Gram(_OfRows):
+    """The kernel between sequences, in both metrics, with its sketches."""
+
+    kind: ClassVar[str] = "kernel"
+    suffix: ClassVar[str] = ".safetensors"
+
+    sketches: tuple[int, ...]
+    exact: bool
+
+    @property
+    def price(self) -> float:
+        """Rows of gradients, their products and sketches."""
+        return 4.0
+
+    @property
+    def batches(self) -> Sequence[Draw]:
+        """The sequences."""
+        return self.draws
+
+    def read(self, store: Path) -> Matrices:
+        """What was found."""
+        return read_matrices(self.path(store))
+
+    def carry_out(self, worker: Worker) -> None:
+        """One pass backwards, if all rows fit in memory."""
+        began = time.perf_counter()
+        policy = worker.checkpoint(self.subject).policy
+        found = kernels(
+            policy,
+            read_draws(self.draws, worker.store),
+            self.step.read(worker.store).preconditioner,
+            sketches=self.sketches,
+            exact=self.exact,
+            memory=self.memory,
+        )
+        write_matrices(
+            self.path(worker.store),
+            Matrices(
+                matrices={name: K.numpy() for name, K in found.items()},
+                seconds=time.perf_counter() - began,
+                parameters=sum(p.numel() for p in policy.trained().values()),
+            ),
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class CrossGram(_OfRows):
+    """What each sequence of an update does to each held-out one."""
+
+    kind: ClassVar[str] = "cross-kernel"
+
+    @property
+    def price(self) -> float:
+        """Rows of gradients."""
+        return 3.0
+
+    @property
+    def batches(self) -> Sequence[Draw | Recorded]:
+        """Both."""
+        return [*self.draws, self.step.batch]
+
+    def read(self, store: Path) -> np.ndarray:
+        """A row a held-out sequence, a column a sequence of the update."""
+        return np.stack(list(read_columns(self.path(store)).values()), axis=1)
+
+    def carry_out(self, worker: Worker) -> None:
+        """A pass backwards over each of the two batches."""
+        found = cross_kernel(
+            worker.checkpoint(self.subject).policy,
+            read_draws(self.draws, worker.store),
+            self.step.read_batch(worker.store),
+            self.step.read(worker.store),
+            memory=self.memory,
+        ).numpy()
+        columns = {f"U_{u}": found[:, u] for u in range(found.shape[1])}
+        write_columns(self.path(worker.store), columns)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Spectrum(Request):
+    """The largest eigenvalues of the kernel, without its matrix."""
+
+    kind: ClassVar[str] = "spectrum"
+
+    draws: tuple[Draw, ...]
+    step: Step
+    metric: str
+    count: int
+
+    @property
+    def price(self) -> float:
+        """A product is a pass backwards and one along; iterations are a guess."""
+        return 4.2 * 3 * self.count
+
+    @property
+    def batches(self) -> Sequence[Draw]:
+        """The sequences."""
+        return self.draws
+
+    def read(self, store: Path) -> np.ndarray:
+        """The largest first."""
+        return read_columns(self.path(store))["eigenvalue"]
+
+    def carry_out(self, worker: Worker) -> None:
+        """Lanczos iteration."""
+        policy = worker.checkpoint(self.subject).policy
+        P = identity_preconditioner(policy.trained())
+        if self.metric == "adam":
+            P = self.step.read(worker.store).preconditioner
+        operator = kernel_operator(policy, read_draws(self.draws, worker.store), P)
+        found = top_eigenvalues(operator, self.count)
+        write_columns(self.path(worker.store), {"eigenvalue": found})
+
+
+@dataclass(frozen=True, kw_only=True)
+class CarriedSlope(Request):
+    r"""Slope of S along what a step has from before: momentum, and weight decay.
+
+    $v_\text{history} = -\frac{\beta_1}{1-\beta_1^n}P m_-$ and
+    $v_\text{decay} = -\lambda\theta$.
+    """
+
+    kind: ClassVar[str] = "carried-slope"
+
+    rollouts: Draw
+    step: Step
+
+    @property
+    def price(self) -> float:
+        """The primal and two directions."""
+        return 3.0
+
+    @property
+    def batches(self) -> Sequence[Draw]:
+        """The responses."""
+        return [self.rollouts]
+
+    def carry_out(self, worker: Worker) -> None:
+        """One pass in forward mode."""
+        checkpoint = worker.checkpoint(self.subject)
+        hyper, state = checkpoint.hyperparameters, checkpoint.state
+        beta1, _ = hyper.betas
+        before = -beta1 / (1 - beta1 ** (state.step + 1))
+        P = self.step.read(worker.store).preconditioner
+        m = state.first_moment
+        trained = checkpoint.policy.trained()
+        history = {name: before * P[name] * m[name] for name in trained}
+        decay = {n: -hyper.weight_decay[n] * theta for n, theta in trained.items()}
+        found = passes.jvp(
+            checkpoint.policy, self.rollouts.read(worker.store), [history, decay]
+        )
+        names = ("history", "decay")
+        columns = {n: t.dS for n, t in zip(names, found.tangents, strict=True)}
+        write_columns(self.path(worker.store), columns)

@@ -1,0 +1,73 @@
+"""What a careful colleague would warn of, on rows made for it."""
+
+from dataclasses import fields
+
+import pytest
+
+from entrometer.experiments.influence.config import InfluenceConfig
+from entrometer.experiments.influence.narrate import narrate
+from entrometer.runs.influence import Balance, InfluenceTables, Token
+
+CONFIG = InfluenceConfig(checkpoints=("checkpoint-8",), prompts=64)
+
+
+def row(kind, **given):
+    default = {str: "x", float: 0.0, int: 64}
+    return kind(**({f.name: default[f.type] for f in fields(kind)} | given))
+
+
+def parts(**changed):
+    """Nothing to warn of, but for what is given: value, low and high of a part."""
+    values = {
+        "entropy batch": (-30.0, -32.0, -28.0),
+        "entropy history": (-10.0, -11.0, -9.0),
+        "entropy decay": (0.0, 0.0, 0.0),
+        "reward batch": (20.0, 18.0, 22.0),
+    } | {name.replace("_", " "): value for name, value in changed.items()}
+    for name, (value, low, high) in values.items():
+        objective, part = name.split()
+        yield row(
+            Balance,
+            objective=objective,
+            part=part,
+            learning_rate=1e-3,
+            value=value,
+            value_low=low,
+            value_high=high,
+        )
+
+
+def told(influences=(-1.0,) * 200, **changed):
+    tokens = [row(Token, entropy=value) for value in influences]
+    tables = InfluenceTables(tokens, [], list(parts(**changed)), [], [], [], [])
+    return narrate(CONFIG, tables)
+
+
+def test_sentences_say_what_and_how_much():
+    said = told()
+    assert "each of 200 tokens" in said["sentences"][0]
+    assert "64 prompts with a response each, in 8 folds" in said["sentences"][0]
+    assert "by -0.03 [-0.032, -0.028] nats a token" in said["sentences"][1]
+    assert "a hundredth of the tokens carries 1%" in said["sentences"][1]
+    assert said["warnings"] == []
+
+
+@pytest.mark.parametrize(
+    ("given", "warning"),
+    [
+        ({"entropy_history": (40.0, 39.0, 41.0)}, "most of the slope is history"),
+        ({"entropy_batch": (-30.0, -62.0, 2.0)}, "effect on entropy is not told"),
+        ({"reward_batch": (1.0, -1.0, 3.0)}, "effect on reward is not told"),
+        ({"influences": (-900.0,) + (1.0,) * 199}, "carries 82%"),
+    ],
+)
+def test_each_danger_is_told(given, warning):
+    (said,) = told(**given)["warnings"]
+    assert warning in said
+    assert said.startswith("x, x: ")
+
+
+def test_a_batch_without_any_pull_is_told_without_dividing_by_it():
+    nothing = (0.0, 0.0, 0.0)
+    said = told((0.0,) * 5, entropy_batch=nothing, entropy_history=nothing)
+    assert "carries 0%" in said["sentences"][1]
