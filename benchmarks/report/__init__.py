@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.harness import Check, Report
+from benchmarks.report import influence
 from benchmarks.report.chromium import Opened, open_page
 from benchmarks.report.hostile import ACTIVE, hostile_texts
 from benchmarks.report.synthetic import Shape, measurement, write
@@ -51,6 +52,7 @@ def run() -> Report:
         size = page.stat().st_size
         again = write_report([run_], Path(folder, "again.html"))
         differ = page.read_bytes() != again.read_bytes()
+        of_tokens, told = influence.checks(Path(folder), texts)
     wrong = altered(opened.answer, made, summary, config)
     tokens = sum(s.tokens for s in made.samples)
     shown = len(opened.answer["responses"])
@@ -76,11 +78,13 @@ def run() -> Report:
             Check("report.control.requests", len(bare.requests), at_least=12),
             # And the policy would hold if an escape were forgotten.
             Check("report.policy_alone.messages", len(walled.messages), at_most=0),
+            *of_tokens,
         ],
         {
             "altered": wrong[:5],
             "active_texts": len(ACTIVE),
             "texts_compared": sum(map(len, _places(made, summary, config).values())),
+            **told,
         },
     )
 

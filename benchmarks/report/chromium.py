@@ -27,7 +27,7 @@ class ChromiumMissing(RuntimeError):
 class Opened:
     """A page that was loaded and left alone for a moment."""
 
-    scripts: int
+    sources: list[str]
     """Scripts that were compiled: elements, event handlers and URLs alike."""
     messages: list[str]
     """What was written to the console, or asked in a dialog."""
@@ -37,6 +37,13 @@ class Opened:
     """Pages that were come to, 1 being the file itself."""
     answer: Any
     """What the expression came to, evaluated when all else was counted."""
+    seconds: float
+    """From asking for the page until it was loaded."""
+
+    @property
+    def scripts(self) -> int:
+        """How many scripts were compiled."""
+        return len(self.sources)
 
 
 def find_chromium() -> str:
@@ -52,29 +59,35 @@ def find_chromium() -> str:
 
 def open_page(path: Path, expression: str, *, seconds: float = 60) -> Opened:
     """Load a file in a fresh browser, count what it does, then ask it something."""
-    with tempfile.TemporaryDirectory() as profile, _Pipe(profile, seconds) as pipe:
-        target = pipe.ask("Target.createTarget", {"url": "about:blank"})["targetId"]
-        flat = {"targetId": target, "flatten": True}
-        pipe.session = pipe.ask("Target.attachToTarget", flat)["sessionId"]
+    with tempfile.TemporaryDirectory() as profile, Browser(profile, seconds) as pipe:
+        pipe.open_tab()
         for domain in ("Page", "Runtime", "Network", "Debugger"):
             pipe.ask(f"{domain}.enable")
         pipe.events.clear()
         url = path.resolve().as_uri()
+        start = time.monotonic()
         pipe.ask("Page.navigate", {"url": url})
         pipe.wait_for("Page.loadEventFired")
+        loaded = time.monotonic() - start
         pipe.listen(SETTLE)
         # Only what the page did by itself: the question is a script too.
         events = list(pipe.events)
+        sources = [
+            pipe.ask("Debugger.getScriptSource", {"scriptId": e["params"]["scriptId"]})
+            for e in events
+            if e["method"] == "Debugger.scriptParsed"
+        ]
         question = {"expression": expression, "returnByValue": True}
         answer = pipe.ask("Runtime.evaluate", question)
         if "exceptionDetails" in answer:
             raise RuntimeError(f"the page was asked in vain: {answer}")
         return Opened(
-            scripts=sum(e["method"] == "Debugger.scriptParsed" for e in events),
+            sources=[s["scriptSource"] for s in sources],
             messages=[_message(e) for e in events if e["method"] in _SPEAKS],
             requests=[u for e in events if (u := _request(e, url))],
             navigations=sum(_is_navigation(e) for e in events),
             answer=answer["result"]["value"],
+            seconds=loaded,
         )
 
 
@@ -108,7 +121,7 @@ os.execv(sys.argv[3], sys.argv[3:])
 """
 
 
-class _Pipe:
+class Browser:
     """The DevTools protocol over two pipes; messages end with a NUL."""
 
     def __init__(self, profile: str, seconds: float) -> None:
@@ -131,7 +144,7 @@ class _Pipe:
         os.close(their_read)
         os.close(their_write)
 
-    def __enter__(self) -> "_Pipe":
+    def __enter__(self) -> "Browser":
         return self
 
     def __exit__(
@@ -163,6 +176,12 @@ class _Pipe:
             raise RuntimeError(f"Chromium refused {method}: {answer['error']}")
         result: dict[str, Any] = answer["result"]
         return result
+
+    def open_tab(self) -> None:
+        """Send what follows to a new page."""
+        target = self.ask("Target.createTarget", {"url": "about:blank"})["targetId"]
+        flat = {"targetId": target, "flatten": True}
+        self.session = self.ask("Target.attachToTarget", flat)["sessionId"]
 
     def wait_for(self, method: str) -> None:
         """Wait until an event of this name has come."""

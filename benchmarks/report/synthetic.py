@@ -9,8 +9,11 @@ from typing import Any
 
 import numpy as np
 
+from entrometer.runs import influence, kernel
+from entrometer.runs import measurement as measured
+from entrometer.runs.influence import InfluenceTables
+from entrometer.runs.kernel import KernelTables
 from entrometer.runs.measurement import (
-    TABLES,
     Change,
     Convergence,
     ErrorStudy,
@@ -30,6 +33,11 @@ WAYS = (
     ("doubly_robust", "constant", 1.2),
     ("doubly_robust", "prefix", 0.9),
 )
+KINDS: dict[type, dict[str, type]] = {
+    Measurement: measured.TABLES,
+    InfluenceTables: influence.TABLES,
+    KernelTables: kernel.TABLES,
+}
 FLOORS = {"float64": 2e-17, "float32": 3e-8}
 
 
@@ -78,11 +86,14 @@ def measurement(
 
 
 def write(
-    run: Path, made: Measurement, summary: dict[str, Any], config: dict[str, Any]
+    run: Path,
+    made: Measurement | InfluenceTables | KernelTables,
+    summary: dict[str, Any],
+    config: dict[str, Any],
 ) -> Path:
     """Leave behind what a finished measurement does, for a report to read."""
     (run / "results").mkdir(parents=True)
-    for name, kind in TABLES.items():
+    for name, kind in KINDS[type(made)].items():
         write_rows(run / "results" / f"{name}.parquet", kind, getattr(made, name))
     about = {"versions": {"torch": "2.13.0"}, "seconds": {"passes": 812.4}}
     for name, body in (("summary", summary), ("config", config), ("about", about)):

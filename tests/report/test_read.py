@@ -4,8 +4,18 @@ import re
 import numpy as np
 import pytest
 
+from benchmarks.report.synthetic_influence import Shape as Influence
+from benchmarks.report.synthetic_influence import influence
+from benchmarks.report.synthetic_kernel import Shape as Kernel
+from benchmarks.report.synthetic_kernel import kernel
 from entrometer.errors import InvalidValue
-from entrometer.report.read import MeasurementRun, TrainingRun, read_runs
+from entrometer.report.read import (
+    InfluenceRun,
+    KernelRun,
+    MeasurementRun,
+    TrainingRun,
+    read_runs,
+)
 from entrometer.runs import DamagedFile, write_metrics
 
 
@@ -98,3 +108,32 @@ def test_settings_and_facts_may_be_absent(new_run):
     (read,) = read_runs([run])
     assert read.config == read.about == {}
     assert json.loads((run / "summary.json").read_text())["title"] == read.title
+
+
+@pytest.mark.parametrize(
+    ("tables", "kind"),
+    [
+        (influence(Influence(checkpoints=("a",), responses=2)), InfluenceRun),
+        (kernel(Kernel(checkpoints=("a",), responses=2)), KernelRun),
+    ],
+)
+def test_a_measurement_is_known_by_its_tables(new_run, tables, kind):
+    (run,) = read_runs([new_run(tables)])
+    assert isinstance(run, kind)
+    assert repr(run.tables) == repr(tables)
+
+
+def test_the_manifest_says_what_an_unfinished_measurement_is(new_run):
+    run = new_run(kernel(Kernel(checkpoints=("a",), responses=2)))
+    for path in (run / "results").iterdir():
+        path.unlink()
+    (run / "manifest.json").write_text('{"about": {"kind": "kernel"}}')
+    with pytest.raises(InvalidValue, match=r"without results/blocks\.parquet; finish"):
+        read_runs([run])
+
+
+def test_an_unfinished_measurement_of_influence_is_refused(new_run):
+    run = new_run(influence(Influence(checkpoints=("a",), responses=2)))
+    (run / "results" / "tokens.parquet").unlink()
+    with pytest.raises(InvalidValue, match=r"tokens\.parquet; finish it with --resume"):
+        read_runs([run])

@@ -7,6 +7,8 @@ from matplotlib.figure import Figure
 from entrometer.report.style import BLUE, style
 from entrometer.report.svg import inline_svg
 
+SVG = "{http://www.w3.org/2000/svg}"
+
 
 @pytest.fixture
 def svg():
@@ -51,3 +53,10 @@ def test_a_label_keeps_its_text(svg):
 def test_nothing_in_it_reaches_the_page_around_it(svg):
     for word in ("<style", "<metadata", "<script", "<!--", "xlink", "<?xml"):
         assert word not in svg
+
+
+def test_marks_of_one_look_say_it_once_and_in_the_pages_colours(svg):
+    root = ET.fromstring(svg)
+    (group,) = (g for g in root.iter() if len(g.findall(f"{SVG}use")) == 2)
+    assert "var(--blue)" in group.get("style")
+    assert all(use.get("style") is None for use in group.findall(f"{SVG}use"))

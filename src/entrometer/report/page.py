@@ -10,15 +10,27 @@ from markupsafe import Markup
 from entrometer import __version__
 from entrometer.errors import InvalidValue
 from entrometer.report import tables
+from entrometer.report.draining import draining, draining_tokens
 from entrometer.report.figures import plots
+from entrometer.report.heat.choose import BUDGET as TOKENS
+from entrometer.report.heat.page import heat, heated
+from entrometer.report.influence import influences
 from entrometer.report.plot import Plot
-from entrometer.report.read import MeasurementRun, TrainingRun, read_runs
+from entrometer.report.read import (
+    InfluenceRun,
+    KernelRun,
+    MeasurementRun,
+    Run,
+    TrainingRun,
+    read_runs,
+)
 from entrometer.report.samples import BUDGET, Checkpoint, by_checkpoint
 from entrometer.report.settings import flat
 from entrometer.report.style import save, style
 from entrometer.report.svg import inline_svg
 from entrometer.report.table import Table
 from entrometer.report.text import carried, shown
+from entrometer.report.whole import whole_kernels
 from entrometer.runs import atomic_write
 
 FORMATS = ("svg", "png", "pdf")
@@ -49,11 +61,13 @@ class Section:
 def write_report(runs: Sequence[Path], out: Path) -> Path:
     """Write finished runs as one HTML file, whole or not at all.
 
-    The file makes no request and runs no script: a Content-Security-Policy forbids
-    both, and all text of the runs is escaped. The same runs give the same bytes.
+    The file makes no request and runs no script but its own, which it has where it
+    shows tokens: a Content-Security-Policy forbids all else, and all text of the runs
+    is escaped. The same runs give the same bytes.
 
     Args:
-        runs: Directories of measurements and of training runs; several are compared.
+        runs: Directories of measurements, of influence, of kernels and of training
+            runs; several are compared.
         out: The file to write; its directory is made.
 
     Returns:
@@ -73,7 +87,7 @@ def write_figures(
     """Write each figure of a run as files for a paper, and return them.
 
     Args:
-        run: Directory of a measurement or of a training run.
+        run: Directory of a measurement of any kind or of a training run.
         directory: Where to; it is made.
         formats: Any of `svg`, `png` and `pdf`.
     """
@@ -83,11 +97,11 @@ def write_figures(
             f"expected formats among {', '.join(FORMATS)}, got {unknown[0]!r}; name "
             "those"
         )
-    measured, trained = _by_kind(read_runs([run]))
+    read = read_runs([run])
     directory.mkdir(parents=True, exist_ok=True)
     written = []
     with style():
-        for plot in plots(measured, trained)[0]:
+        for plot in plots(read)[0]:
             for suffix in formats:
                 path = directory / f"{plot.key}.{suffix}"
                 # Drawn anew: a layout depends on those that were made before it.
@@ -96,10 +110,11 @@ def write_figures(
     return written
 
 
-def render(runs: Sequence[MeasurementRun | TrainingRun]) -> str:
+def render(runs: Sequence[Run]) -> str:
     """The page of these runs."""
-    measured, trained = _by_kind(runs)
-    found, missing = plots(measured, trained)
+    measured = [run for run in runs if isinstance(run, MeasurementRun)]
+    influential = [run for run in runs if isinstance(run, InfluenceRun)]
+    found, missing = plots(runs)
     with style():
         figures = [
             Drawn(p, inline_svg(p.draw(), p.key, p.title, p.description)) for p in found
@@ -113,34 +128,42 @@ def render(runs: Sequence[MeasurementRun | TrainingRun]) -> str:
         keep_trailing_newline=True,
     )
     environment.filters |= {"shown": shown, "carried": carried}
+    tokens = influences(influential)
+    glance = [tables.headline(measured), draining_tokens(tokens), draining(tokens)]
     whole = [
         tables.terms(measured),
         tables.variances(measured),
-        tables.evaluations(trained),
+        tables.evaluations([run for run in runs if isinstance(run, TrainingRun)]),
+        whole_kernels([run for run in runs if isinstance(run, KernelRun)]),
     ]
     return environment.get_template("page.html.j2").render(
         title=_title(runs),
         sections=[_section(run, len(runs)) for run in runs],
-        headline=tables.headline(measured),
+        headline=[t for t in glance if t],
         figures=figures,
         missing=missing,
         tables=[t for t in whole if t],
+        heats=heated(tokens, TOKENS * len(influential) // len(runs)),
+        heat=heat(tokens),
         version=__version__,
     )
 
 
-def _section(run: MeasurementRun | TrainingRun, runs: int) -> Section:
+def _section(run: Run, runs: int) -> Section:
     if isinstance(run, TrainingRun):
         steps = run.metrics["step"]
         told = f"A training run of {int(steps.max()):,} steps." if steps.size else ""
         empty: tuple[str, ...] = ()
         return Section(run.name, (told,), empty, [], flat(run.config), [], [], 0)
-    samples, left_out = by_checkpoint(run.tables.samples, BUDGET // runs)
+    samples: list[Checkpoint] = []
+    left_out = 0
+    if isinstance(run, MeasurementRun):
+        samples, left_out = by_checkpoint(run.tables.samples, BUDGET // runs)
     return Section(
         name=run.name,
         sentences=run.sentences,
         warnings=run.warnings,
-        changes=tables.changes(run),
+        changes=tables.changes(run) if isinstance(run, MeasurementRun) else [],
         config=flat(run.config),
         about=flat(run.about),
         samples=samples,
@@ -148,15 +171,8 @@ def _section(run: MeasurementRun | TrainingRun, runs: int) -> Section:
     )
 
 
-def _title(runs: Sequence[MeasurementRun | TrainingRun]) -> str:
+def _title(runs: Sequence[Run]) -> str:
     if len(runs) > 1:
         return f"{len(runs)} runs compared"
     run = runs[0]
-    return run.title if isinstance(run, MeasurementRun) else f"Training run {run.name}"
-
-
-def _by_kind(
-    runs: Sequence[MeasurementRun | TrainingRun],
-) -> tuple[list[MeasurementRun], list[TrainingRun]]:
-    measured = [run for run in runs if isinstance(run, MeasurementRun)]
-    return measured, [run for run in runs if isinstance(run, TrainingRun)]
+    return f"Training run {run.name}" if isinstance(run, TrainingRun) else run.title

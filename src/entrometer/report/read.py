@@ -13,24 +13,50 @@ from entrometer.runs import (
     DamagedFile,
     Metrics,
     checkpoints,
+    influence,
+    kernel,
     logged_metrics,
+    measurement,
     read_metrics,
 )
-from entrometer.runs.measurement import TABLES, Measurement, read_measurement
+from entrometer.runs.complete import MANIFEST
+from entrometer.runs.influence import InfluenceTables
+from entrometer.runs.kernel import KernelTables
+from entrometer.runs.measurement import Measurement
 
 
 @dataclass(frozen=True)
-class MeasurementRun:
-    """A measurement of entropy changes."""
+class FinishedRun:
+    """What every measurement says of itself."""
 
     name: str
     title: str
     sentences: tuple[str, ...]
     """What was measured."""
     warnings: tuple[str, ...]
-    tables: Measurement
     config: dict[str, Any]
     about: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class MeasurementRun(FinishedRun):
+    """A measurement of entropy changes."""
+
+    tables: Measurement
+
+
+@dataclass(frozen=True)
+class InfluenceRun(FinishedRun):
+    """A measurement of what each token of an update does."""
+
+    tables: InfluenceTables
+
+
+@dataclass(frozen=True)
+class KernelRun(FinishedRun):
+    """A measurement of the Fisher kernel."""
+
+    tables: KernelTables
 
 
 @dataclass(frozen=True)
@@ -43,7 +69,16 @@ class TrainingRun:
     config: dict[str, Any]
 
 
-def read_runs(paths: Sequence[Path]) -> list[MeasurementRun | TrainingRun]:
+Run = MeasurementRun | InfluenceRun | KernelRun | TrainingRun
+_NAMES = {
+    "entropy change": measurement.TABLES,
+    "influence": influence.TABLES,
+    "kernel": kernel.TABLES,
+}
+"""Tables of a measurement by the kind that its manifest tells."""
+
+
+def read_runs(paths: Sequence[Path]) -> list[Run]:
     """Read each run, under a name of its own."""
     if not 1 <= len(paths) <= len(LOOKS):
         raise InvalidValue(
@@ -58,9 +93,9 @@ def read_runs(paths: Sequence[Path]) -> list[MeasurementRun | TrainingRun]:
     ]
 
 
-def _read(path: Path, name: str) -> MeasurementRun | TrainingRun:
+def _read(path: Path, name: str) -> Run:
     if (path / "summary.json").is_file() and (path / "results").is_dir():
-        return _measurement(path, name)
+        return _finished(path, name)
     if (path / "config.json").is_file() and (
         (path / "metrics.parquet").is_file() or checkpoints(path)
     ):
@@ -73,8 +108,9 @@ def _read(path: Path, name: str) -> MeasurementRun | TrainingRun:
     )
 
 
-def _measurement(path: Path, name: str) -> MeasurementRun:
-    missing = [n for n in TABLES if not (path / "results" / f"{n}.parquet").is_file()]
+def _finished(path: Path, name: str) -> MeasurementRun | InfluenceRun | KernelRun:
+    kind = _kind(path)
+    missing = [n for n in _NAMES[kind] if not _table(path, n).is_file()]
     if missing:
         raise InvalidValue(
             f"{path}: expected a finished measurement, got one without "
@@ -90,15 +126,36 @@ def _measurement(path: Path, name: str) -> MeasurementRun:
             f"{path / 'summary.json'}: expected a title, sentences and warnings as "
             "text, got something else; finish the measurement with --resume"
         )
-    return MeasurementRun(
-        name=name,
-        title=title,
-        sentences=tuple(summary["sentences"]),
-        warnings=tuple(summary["warnings"]),
-        tables=read_measurement(path),
-        config=_json(path / "config.json"),
-        about=_json(path / "about.json"),
-    )
+    said: dict[str, Any] = {
+        "name": name,
+        "title": title,
+        "sentences": tuple(summary["sentences"]),
+        "warnings": tuple(summary["warnings"]),
+        "config": _json(path / "config.json"),
+        "about": _json(path / "about.json"),
+    }
+    if kind == "influence":
+        return InfluenceRun(**said, tables=influence.read_influence(path))
+    if kind == "kernel":
+        return KernelRun(**said, tables=kernel.read_kernel(path))
+    return MeasurementRun(**said, tables=measurement.read_measurement(path))
+
+
+def _kind(path: Path) -> str:
+    """What the manifest says, or that of which there are the most tables."""
+    said = _json(path / MANIFEST).get("about")
+    kind = said.get("kind") if isinstance(said, dict) else None
+    if isinstance(kind, str) and kind in _NAMES:
+        return kind
+    found = {
+        kind: sum(_table(path, n).is_file() for n in names)
+        for kind, names in _NAMES.items()
+    }
+    return max(found, key=lambda kind: found[kind])
+
+
+def _table(path: Path, name: str) -> Path:
+    return path / "results" / f"{name}.parquet"
 
 
 def _training(path: Path, name: str) -> TrainingRun:

@@ -51,6 +51,8 @@ def inline_svg(figure: Figure, key: str, title: str, description: str) -> Markup
                 parent.remove(child)
     for element in root.iter():
         _adapt(element, key)
+    for element in root.iter():
+        _share(element)
     for name in ("width", "height", "version"):
         root.attrib.pop(name, None)
     root.attrib |= {"role": "img", "aria-labelledby": f"{key}-title {key}-desc"}
@@ -78,3 +80,17 @@ def _adapt(element: ET.Element, key: str) -> None:
         )
     elif element.tag == f"{_SVG}text":
         attributes["fill"] = "currentColor"
+
+
+def _share(group: ET.Element) -> None:
+    """Say once what all marks of a group look like, and place them to a hundredth."""
+    marks = [mark for mark in group if mark.tag == f"{_SVG}use"]
+    for mark in marks:
+        mark.attrib |= {
+            c: f"{float(mark.attrib[c]):.2f}" for c in "xy" if c in mark.attrib
+        }
+    styles = {mark.get("style", "") for mark in marks}
+    if len(marks) > 1 and len(styles) == 1 and "style" not in group.attrib:
+        group.set("style", styles.pop())
+        for mark in marks:
+            mark.attrib.pop("style", None)

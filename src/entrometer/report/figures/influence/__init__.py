@@ -1,0 +1,1 @@
+"""Figures of what each token of an update does."""

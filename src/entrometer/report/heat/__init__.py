@@ -1,0 +1,1 @@
+"""Responses as rows of tokens, each in the colour of what it does."""
