@@ -86,7 +86,7 @@ def test_the_sign_is_a_line_too():
 def test_a_token_is_its_text_and_few_bytes_more():
     assert token(" 7", "aqCX") == "<b class=aqCX> 7</b>"
     assert token("a\n", "aqCX") == "<u class=aqCX>a\n</u>"
-    assert token("<b>&", "") == "<b class=0>&lt;b&gt;&amp;</b>"
+    assert token("<b>&", "t") == "<b class=_t>&lt;b&gt;&amp;</b>"
 
 
 def test_a_response_has_its_tokens_and_what_they_do_together(found):

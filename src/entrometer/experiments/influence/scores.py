@@ -29,7 +29,9 @@ def scores(moved: Updated, seed: int, store: Path) -> Iterator[Score]:
     by_token = {name: f(columns) for name, (f, _) in SCORES.items()}
     I_h, I_J = (moved.parts[x].sum(axis=1) for x in ("entropy", "reward"))
     group = r.spread(moved.group)
-    yield from _judged(moved, "token", by_token, I_h, I_J, group, seed)
+    yield from _judged(
+        moved, "token", by_token, I_h, I_J, group, moved.alpha != 0, seed
+    )
     first = r.start[:-1]
     by_response = {}
     for name, (_, sees) in SCORES.items():
@@ -41,8 +43,16 @@ def scores(moved: Updated, seed: int, store: Path) -> Iterator[Score]:
         elif sees is Sees.RESPONSE:
             by_response[name] = column[first]
     by_response["diagonal kernel"] = read_columns(moved.plan.blocks.path(store))["self"]
+    pulled = r.total(np.abs(moved.alpha)) != 0
     yield from _judged(
-        moved, "response", by_response, r.total(I_h), r.total(I_J), moved.group, seed
+        moved,
+        "response",
+        by_response,
+        r.total(I_h),
+        r.total(I_J),
+        moved.group,
+        pulled,
+        seed,
     )
 
 
@@ -83,9 +93,14 @@ def _judged(
     I_h: np.ndarray,
     I_J: np.ndarray,
     group: np.ndarray,
+    pulled: np.ndarray,
     seed: int,
 ) -> Iterator[Score]:
-    table = np.stack(list(by_name.values()))
+    """Rankings of what the loss pulls on: all else has no influence to be ranked."""
+    if not pulled.any():
+        return
+    table = np.stack(list(by_name.values()))[:, pulled]
+    I_h, I_J, group = I_h[pulled], I_J[pulled], group[pulled]
     small = np.abs(I_J) < np.median(np.abs(I_J))
     # Sizes alone say what moves entropy and not reward.
     cases = {

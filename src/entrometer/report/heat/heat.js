@@ -77,7 +77,8 @@
     return token && heat.contains(token) ? token : null;
   };
 
-  for (const row of heat.querySelectorAll(".t")) row.setAttribute("role", "listbox");
+  const rows = [...heat.querySelectorAll(".t")];
+  for (const row of rows) row.setAttribute("role", "listbox");
   heat.addEventListener("pointerover", (event) => {
     const token = tokenOf(event.target);
     if (token) show(token); else hide();
@@ -103,7 +104,6 @@
     const to = { ArrowRight: Math.min(here + 1, last), ArrowLeft: Math.max(here - 1, 0), Home: 0, End: last }[event.key];
     if (to !== undefined && last >= 0) { enter(tokens[to]); event.preventDefault(); }
     if (event.key === "ArrowDown" || event.key === "ArrowUp") {
-      const rows = [...row.closest("details").querySelectorAll(".t")];
       const next = rows[rows.indexOf(row) + (event.key === "ArrowDown" ? 1 : -1)];
       if (next) { next.focus(); event.preventDefault(); }
     }

@@ -7,7 +7,7 @@ import numpy as np
 from markupsafe import Markup
 
 from entrometer.report.heat.pack import LENGTH, pack
-from entrometer.report.heat.scale import Scale, letters
+from entrometer.report.heat.scale import QUANTITIES, Scale, letters
 from entrometer.report.influence import Answer
 from entrometer.report.numbers import number, with_error
 from entrometer.report.text import shown
@@ -48,8 +48,9 @@ def response(answer: Answer, rate: float, scales: Sequence[Scale]) -> Markup:
 def token(text: str, own: str) -> str:
     """A token with the letters of its colours; `u` is one that breaks the line."""
     tag = "u" if "\n" in text else "b"
-    # A class of no letters would be no attribute at all.
-    return f"<{tag} class={own or 0}>{_shown(text)}</{tag}>"
+    # One letter alone could be the name of a class of the page.
+    name = own if len(own) == len(QUANTITIES) else f"_{own}"
+    return f"<{tag} class={name}>{_shown(text)}</{tag}>"
 
 
 def facts(answer: Answer) -> str:
