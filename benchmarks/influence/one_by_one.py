@@ -24,7 +24,7 @@ from entrometer.experiments.requests import Worker
 from entrometer.experiments.update import Batch, StepVectors
 from entrometer.policy import Policy
 
-PROMPTS = 16
+PROMPTS = 8
 STEP = 3e-3
 
 

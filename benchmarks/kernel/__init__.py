@@ -20,7 +20,7 @@ from benchmarks.kernel.single import batched_against_single
 from benchmarks.kernel.sketched import sketch_errors
 from benchmarks.kernel.trial import Trial, run_trial
 
-ROUNDS = 3
+ROUNDS = 2
 METHODS = ("entrometer", "vmap", "dattri", "bergson")
 
 
