@@ -76,10 +76,9 @@ def measure(
 
 def _tokens_of(whole: Rollouts, part: Rollouts) -> np.ndarray:
     """Where the tokens of reordered rollouts lie in the columns of the whole."""
-    start = layout(whole).start
     number: dict[tuple[int, int], int] = {
         (int(p), int(s)): i
         for i, (p, s) in enumerate(zip(whole.prompt, whole.seed, strict=True))
     }
     rows = [number[int(p), int(s)] for p, s in zip(part.prompt, part.seed, strict=True)]
-    return np.concatenate([np.arange(start[i], start[i + 1]) for i in rows])
+    return layout(whole).columns(np.array(rows))

@@ -9,9 +9,9 @@ from benchmarks.influence.one_by_one import moving
 from benchmarks.influence.subject import have, planned
 from entrometer import passes
 from entrometer.experiments.influence.gradients import objective_weights
-from entrometer.experiments.influence.parts import adjoint
 from entrometer.experiments.influence.tables import updated
 from entrometer.experiments.requests import Worker
+from entrometer.experiments.update import adjoint
 
 PROMPTS = 48
 FOLDS = 2

@@ -18,10 +18,9 @@ from entrometer.estimators import (
     entropy_change,
 )
 from entrometer.experiments.influence.folds import Evaluation
-from entrometer.experiments.influence.parts import adjoint
 from entrometer.experiments.influence.tables import updated
 from entrometer.experiments.requests import Worker
-from entrometer.experiments.update import Batch, StepVectors
+from entrometer.experiments.update import Batch, StepVectors, adjoint
 from entrometer.policy import Policy
 
 PROMPTS = 8

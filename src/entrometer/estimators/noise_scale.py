@@ -46,6 +46,24 @@ def noise_scale(
         raise InvalidValue(f"expected at least 2 steps to average, got {steps}")
     a, g = float(trace.mean()), float(G2.mean())
     covariance = np.cov(trace, G2) / steps
+    return noise_ratio(
+        (a, g), covariance, degrees_of_freedom=steps - 1, prompts=steps * B
+    )
+
+
+def noise_ratio(
+    moments: tuple[float, float],
+    covariance: Float[np.ndarray, "2 2"],
+    *,
+    degrees_of_freedom: int,
+    prompts: int,
+) -> Estimate:
+    r"""$\mathrm{tr}\,\Sigma/|G|^2$ from its two moments and their covariance.
+
+    The interval is Fieller's; where either moment is not positive the value is NaN and
+    the interval everything.
+    """
+    a, g = moments
     value, error, low, high = math.nan, math.nan, 0.0, math.inf
     if a > 0 and g > 0:
         slope = np.array([1 / g, -a / g**2])
@@ -56,13 +74,13 @@ def noise_scale(
             var_a=float(covariance[0, 0]),
             var_b=float(covariance[1, 1]),
             cov=float(covariance[0, 1]),
-            t=t_quantile(float(steps - 1)),
+            t=t_quantile(float(degrees_of_freedom)),
         )
     return Estimate(
         value=value,
         standard_error=error,
         low=low,
         high=high,
-        effective_samples=float(steps * B),
-        prompts=steps * B,
+        effective_samples=float(prompts),
+        prompts=prompts,
     )

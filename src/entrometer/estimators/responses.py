@@ -82,6 +82,10 @@ class Responses:
         M: np.ndarray = self.spread(self.length) - self.position
         return M.astype(np.float64)
 
+    def columns(self, rows: Int[np.ndarray, " R"]) -> Int[np.ndarray, " _"]:
+        """Where the tokens of some responses lie in a column, response by response."""
+        return np.concatenate([np.arange(*self.start[i : i + 2]) for i in rows])
+
     def spread(self, values: np.ndarray) -> np.ndarray:
         """Repeat one value a response on each of its tokens."""
         return np.repeat(values, self.length, axis=0)

@@ -10,15 +10,16 @@ from entrometer.experiments.requests import Request, Worker
 Progress = Callable[[float, float, str], None]
 """Told the work done, the work in all, and what just happened, in one plain line."""
 
+Stages = dict[str, dict[str, float | int]]
+"""Passes and seconds by kind."""
 
-def carry_out(
-    requests: Iterable[Request], store: Path, progress: Progress
-) -> dict[str, dict[str, float | int]]:
+
+def carry_out(requests: Iterable[Request], store: Path, progress: Progress) -> Stages:
     """Carry out in order what is missing; the passes and seconds of each kind."""
     worker = Worker(store)
     missing = [r for r in requests if not r.path(store).exists()]
     total, done = sum(units(r) for r in missing), 0.0
-    stages: dict[str, dict[str, float | int]] = {}
+    stages: Stages = {}
     for request in missing:
         began = time.perf_counter()
         request.carry_out(worker)

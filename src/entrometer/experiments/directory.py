@@ -6,7 +6,9 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from entrometer.experiments.carry_out import Stages
 from entrometer.experiments.config import ExperimentConfig
+from entrometer.experiments.requests import Subject
 from entrometer.runs import atomic_write, seal
 from entrometer.runs.about import about_machine
 from entrometer.runs.rows import write_rows
@@ -21,20 +23,35 @@ def begin(config: ExperimentConfig, run: Path, store: Path | None) -> Path:
     return store
 
 
-def write_tables(run: Path, tables: Mapping[str, type], found: object) -> None:
-    """Write each table that the results hold under its name."""
+def finish(
+    run: Path,
+    *,
+    kind: str,
+    tables: Mapping[str, type],
+    found: object,
+    summary: dict[str, Any],
+    subjects: Mapping[str, Subject],
+    stages: Stages,
+) -> None:
+    """Write what was found, in tables and in words, and seal the directory.
+
+    Args:
+        run: The directory.
+        kind: What the manifest calls it.
+        tables: Classes of rows by the name of their table.
+        found: Holds the rows of each table under its name.
+        summary: Title, sentences and warnings.
+        subjects: The checkpoints by name.
+        stages: Passes and seconds of each kind.
+    """
     results = run / "results"
     results.mkdir(exist_ok=True)
-    for name, kind in tables.items():
-        write_rows(results / f"{name}.parquet", kind, getattr(found, name))
-
-
-def finish(
-    run: Path, *, kind: str, summary: dict[str, Any], about: dict[str, Any]
-) -> None:
-    """Write what was found in words and what it was made with; seal it last."""
+    for name, row in tables.items():
+        write_rows(results / f"{name}.parquet", row, getattr(found, name))
     _write_json(run / "summary.json", summary)
-    _write_json(run / "about.json", {**about, **about_machine()})
+    inputs = {name: asdict(subject) for name, subject in subjects.items()}
+    about = {"inputs": inputs, "stages": stages, **about_machine()}
+    _write_json(run / "about.json", about)
     seal(run, about={"kind": kind}, without=("passes",))
 
 

@@ -8,13 +8,13 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 from torch import Tensor
 
 from entrometer import passes
-from entrometer.calculus import Update, adamw_update, scale
+from entrometer.calculus import Update, Vector, adamw_update, scale
 from entrometer.estimators import GradientWeights
 from entrometer.policy import Checkpoint
 from entrometer.runs import DamagedFile, Rollouts, Sampler, UpdateBatch, atomic_write
@@ -104,6 +104,15 @@ def _alpha(
     return alpha
 
 
+def centred_rewards(
+    reward: Float[np.ndarray, " N"], prompt: Int[np.ndarray, " N"]
+) -> Float[np.ndarray, " N"]:
+    r"""$A_i = r_i - \bar r$ over the responses to a prompt: what Dr-GRPO asks."""
+    _, place, count = np.unique(prompt, return_inverse=True, return_counts=True)
+    A: np.ndarray = reward - (np.bincount(place, reward) / count)[place]
+    return A
+
+
 class StepVectors(NamedTuple):
     """A step as it is kept."""
 
@@ -123,6 +132,32 @@ def make_step(checkpoint: Checkpoint, batch: Batch, *, max_grad_norm: float) -> 
         checkpoint.hyperparameters,
         max_norm=max_grad_norm or None,
     ).update
+
+
+def adjoint(gradient: Vector, step: StepVectors) -> dict[str, Tensor]:
+    r"""Direction $u = \kappa P g$ along which a token's score is its influence."""
+    P = step.preconditioner
+    return {name: step.kappa * P[name].to(g) * g for name, g in gradient.items()}
+
+
+def carried_parts(
+    checkpoint: Checkpoint, step: StepVectors
+) -> dict[str, dict[str, Tensor]]:
+    r"""What the step takes from before the batch.
+
+    $v_\text{history} = -\frac{\beta_1}{1-\beta_1^n}Pm_-$ and
+    $v_\text{decay} = -\lambda\theta$: with the batch's own part they add up to $v$.
+    """
+    hyper, state = checkpoint.hyperparameters, checkpoint.state
+    beta1 = hyper.betas[0]
+    faded = -beta1 / (1 - beta1 ** (state.step + 1))
+    P, trained = step.preconditioner, checkpoint.policy.trained()
+    return {
+        "history": {
+            n: faded * P[n] * m.to(P[n]) for n, m in state.first_moment.items()
+        },
+        "decay": {n: -hyper.weight_decay[n] * p for n, p in trained.items()},
+    }
 
 
 def write_step(path: Path, update: Update) -> None:

@@ -67,19 +67,19 @@ def batches(
         raise InvalidValue(f"expected a token budget of at least 1, got {budget}")
     total = np.array([len(p) for p in rollouts.prompt_tokens]) + rollouts.length
     order = np.argsort(-total, kind="stable")
-    start = layout(rollouts).start
+    responses = layout(rollouts)
     first = 0
     while first < order.size:
         size = max(1, budget // int(total[order[first]]))
         rows = order[first : first + size]
-        yield _batch(rollouts, rows, start, padding, device)
+        yield _batch(rollouts, rows, responses, padding, device)
         first += size
 
 
 def _batch(
     rollouts: Rollouts,
     rows: np.ndarray,
-    start: np.ndarray,
+    responses: Responses,
     padding: Padding,
     device: torch.device,
 ) -> Batch:
@@ -98,7 +98,6 @@ def _batch(
         mask[row, here] = 1
         position[row, here] = np.arange(p + r)
         scored[row, left + p - 1 : left + p + r - 1] = True
-    columns = np.concatenate([np.arange(start[i], start[i + 1]) for i in rows])
     targets = np.concatenate([rollouts.response_tokens[i] for i in rows])
 
     def tensor(array: np.ndarray) -> Tensor:
@@ -111,5 +110,5 @@ def _batch(
         scored=tensor(scored),
         targets=tensor(targets.astype(np.int64)),
         rows=rows,
-        columns=columns,
+        columns=responses.columns(rows),
     )

@@ -10,7 +10,7 @@ not measured.
 from dataclasses import dataclass
 from pathlib import Path
 
-from entrometer.runs.rows import read_rows
+from entrometer.runs.rows import read_tables
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -195,9 +195,4 @@ TABLES: dict[str, type] = {
 
 def read_influence(run: Path) -> InfluenceTables:
     """Read every table of a finished run."""
-    return InfluenceTables(
-        **{
-            name: read_rows(run / "results" / f"{name}.parquet", kind)
-            for name, kind in TABLES.items()
-        }
-    )
+    return InfluenceTables(**read_tables(run, TABLES))

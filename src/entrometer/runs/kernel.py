@@ -8,7 +8,7 @@ measured.
 from dataclasses import dataclass
 from pathlib import Path
 
-from entrometer.runs.rows import read_rows
+from entrometer.runs.rows import read_tables
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -153,9 +153,4 @@ TABLES: dict[str, type] = {
 
 def read_kernel(run: Path) -> KernelTables:
     """Read every table of a finished run."""
-    return KernelTables(
-        **{
-            name: read_rows(run / "results" / f"{name}.parquet", kind)
-            for name, kind in TABLES.items()
-        }
-    )
+    return KernelTables(**read_tables(run, TABLES))

@@ -8,7 +8,7 @@ standard error and the ends of its interval; NaN is what was not measured.
 from dataclasses import dataclass
 from pathlib import Path
 
-from entrometer.runs.rows import read_rows
+from entrometer.runs.rows import read_tables
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -226,9 +226,4 @@ TABLES: dict[str, type] = {
 
 def read_measurement(run: Path) -> Measurement:
     """The tables of a finished measurement."""
-    return Measurement(
-        **{
-            name: read_rows(run / "results" / f"{name}.parquet", kind)
-            for name, kind in TABLES.items()
-        }
-    )
+    return Measurement(**read_tables(run, TABLES))

@@ -1,8 +1,9 @@
 """Rows of a frozen dataclass as a Parquet file: the class is the schema."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import fields
+from pathlib import Path
 from typing import Any, TypeVar
 
 import pyarrow as pa
@@ -52,6 +53,14 @@ def read_rows(path: str | os.PathLike[str], kind: type[Row]) -> list[Row]:
                 f"expected rows of {kind.__name__} in {os.fspath(path)}, got a file "
                 f"that is damaged or of something else ({error}); make it again"
             ) from error
+
+
+def read_tables(run: Path, kinds: Mapping[str, type]) -> dict[str, Any]:
+    """Rows of every table of a finished run, results/NAME.parquet, by name."""
+    return {
+        name: read_rows(run / "results" / f"{name}.parquet", kind)
+        for name, kind in kinds.items()
+    }
 
 
 def _schema(kind: type[Any]) -> pa.Schema:

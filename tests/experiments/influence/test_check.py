@@ -15,12 +15,12 @@ from entrometer.estimators import (
 )
 from entrometer.estimators.scores import SCORES
 from entrometer.experiments.influence.gradients import objective_weights
-from entrometer.experiments.influence.parts import adjoint
 from entrometer.experiments.influence.plan import plan
 from entrometer.experiments.influence.removals import WAYS, checks, chosen
 from entrometer.experiments.influence.removed import _judging, change, prediction
 from entrometer.experiments.influence.tables import updated
 from entrometer.experiments.requests import Worker
+from entrometer.experiments.update import adjoint
 from entrometer.runs.columns import read_columns
 from entrometer.runs.influence import read_influence
 

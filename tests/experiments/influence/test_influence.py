@@ -25,9 +25,9 @@ from entrometer.estimators import (
 )
 from entrometer.experiments.influence.gradients import objective_weights, read_gradients
 from entrometer.experiments.influence.influence import influence
-from entrometer.experiments.influence.parts import adjoint, carried_parts
 from entrometer.experiments.influence.plan import plan
 from entrometer.experiments.requests import Worker
+from entrometer.experiments.update import adjoint, carried_parts
 from entrometer.runs import verify
 from entrometer.runs.influence import TABLES, read_influence
 from entrometer.training.run import train

@@ -2,14 +2,12 @@
 
 # Axes: N responses, P prompts.
 
-import math
-
 import numpy as np
 from jaxtyping import Float, Int
 
 from entrometer.errors import InvalidValue
-from entrometer.estimators.estimate import Estimate, t_quantile
-from entrometer.estimators.fieller import fieller_magnitude
+from entrometer.estimators.estimate import Estimate
+from entrometer.estimators.noise_scale import noise_ratio
 
 
 def prompt_products(
@@ -47,26 +45,7 @@ def gradient_noise(products: Float[np.ndarray, "P P"]) -> Estimate:
     count = np.concatenate([[P], np.full(P, P - 1)])
     G2 = crossed / (count * (count - 1))
     moments = np.stack([squares / count - G2, G2], axis=1)
-    a, g = moments[0].tolist()
     apart = moments[1:] - moments[0]
     covariance = (P - 1) / P * apart.T @ apart
-    value, error, low, high = math.nan, math.nan, 0.0, math.inf
-    if a > 0 and g > 0:
-        slope = np.array([1 / g, -a / g**2])
-        value, error = a / g, float(np.sqrt(slope @ covariance @ slope))
-        low, high = fieller_magnitude(
-            a,
-            g,
-            var_a=float(covariance[0, 0]),
-            var_b=float(covariance[1, 1]),
-            cov=float(covariance[0, 1]),
-            t=t_quantile(float(P - 1)),
-        )
-    return Estimate(
-        value=value,
-        standard_error=error,
-        low=low,
-        high=high,
-        effective_samples=float(P),
-        prompts=P,
-    )
+    a, g = moments[0].tolist()
+    return noise_ratio((a, g), covariance, degrees_of_freedom=P - 1, prompts=P)

@@ -3,7 +3,6 @@
 from typing import Any
 
 from entrometer.estimators import (
-    Estimate,
     Linearised,
     Per,
     change_statistics,
@@ -76,14 +75,4 @@ def way_fields(batch: Evaluated, moved: Updated, way: Way, per: Per) -> dict[str
         "weighting": way.weighting.value,
         "baseline": way.baseline_name,
         "per": per,
-    }
-
-
-def estimate_fields(name: str, e: Estimate) -> dict[str, Any]:
-    """The columns of an estimate."""
-    return {
-        name: e.value,
-        f"{name}_se": e.standard_error,
-        f"{name}_low": e.low,
-        f"{name}_high": e.high,
     }

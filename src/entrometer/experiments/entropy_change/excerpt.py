@@ -4,8 +4,7 @@ from dataclasses import replace
 
 from entrometer.experiments.entropy_change.plan import CheckpointPlan, UpdatePlan
 from entrometer.experiments.entropy_change.requests import OneBatch, Products
-from entrometer.experiments.requests import Draw, Forward, Jvp, Jvp2, Step, Subject
-from entrometer.runs import response_seeds
+from entrometer.experiments.requests import Forward, Jvp, Jvp2, Step, Subject
 
 FEW, MORE = (4, 2), (12, 4)
 """Responses of an evaluation batch, and prompts and responses a prompt of an update."""
@@ -20,11 +19,11 @@ def excerpt(point: CheckpointPlan, prompts: int, group: int) -> CheckpointPlan:
         group: Prompts of the update batch, and responses to each of them.
     """
     subject, whole, update = point.subject, point.draws[0], point.updates[0]
-    draw = _draw(whole, list(whole.problems[:prompts]))
+    draw = whole.of(list(whole.problems[:prompts]))
     here = Forward(subject=subject, rollouts=draw)
     groups = list(dict.fromkeys(whole.problems))[:group]
     problems = [problem for problem in groups for _ in range(group)]
-    step = replace(update.step, batch=_draw(whole, problems))
+    step = replace(update.step, batch=whole.of(problems))
     eta = next(iter(update.changes))
     small = UpdatePlan(
         name=update.name,
@@ -46,8 +45,3 @@ def _variance(
         Products(subject=subject, here=(here,), step=step),
         OneBatch(subject=subject, step=step),
     )
-
-
-def _draw(whole: Draw, problems: list[int]) -> Draw:
-    seeds = response_seeds(0, problems)
-    return replace(whole, problems=tuple(problems), seeds=tuple(seeds.tolist()))

@@ -16,7 +16,7 @@ from entrometer.estimators import (
     entropy_gradient_weights,
     entropy_statistics,
 )
-from entrometer.experiments.update import Batch, StepVectors
+from entrometer.experiments.update import Batch, StepVectors, adjoint
 from entrometer.policy import Policy
 from entrometer.runs import Rollouts
 
@@ -36,7 +36,7 @@ def two_batch_products(
         entropy_statistics(responses, here.H),
         weighting=Weighting.PER_DECISION,
     )
-    Y = _weighed(_update_rows(policy, batch), step)
+    Y = adjoint(_update_rows(policy, batch), step)
     X_Y = _products(policy, rollouts, weights, Y)
     return X_Y * X_Y.size
 
@@ -61,7 +61,7 @@ def one_batch_products(
     # S_g less the mean of the others, as a mean over the group's responses.
     centred = (S - mean[place]) / np.maximum(G - 1, 1)
     weights = GradientWeights(S=responses.spread(centred), H=np.zeros(responses.tokens))
-    Y = _weighed(_update_rows(policy, batch), step)
+    Y = adjoint(_update_rows(policy, batch), step)
     return _products(policy, rollouts, weights, Y) * len(prompts)
 
 
@@ -95,10 +95,3 @@ def _update_rows(policy: Policy, batch: Batch) -> dict[str, Tensor]:
         for name, g in gradients.items():
             sums[name].index_add_(0, at, g)
     return sums
-
-
-def _weighed(rows: Vector, step: StepVectors) -> dict[str, Tensor]:
-    return {
-        name: step.kappa * step.preconditioner[name].to(x) * x
-        for name, x in rows.items()
-    }

@@ -19,11 +19,11 @@ from entrometer.experiments.entropy_change.estimates import (
     PERS,
     change_of,
     curvature_of,
-    estimate_fields,
     slope_of,
     way_fields,
 )
 from entrometer.experiments.entropy_change.tables import Evaluated, Updated
+from entrometer.experiments.estimate_fields import estimate_fields
 from entrometer.runs.measurement import Term
 
 AGREED = 0.05

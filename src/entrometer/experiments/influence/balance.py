@@ -4,11 +4,11 @@
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
-from entrometer.estimators import Estimate, summed
+from entrometer.estimators import summed
+from entrometer.experiments.estimate_fields import estimate_fields
 from entrometer.experiments.influence.tables import (
     OBJECTIVES,
     Updated,
@@ -54,7 +54,7 @@ def balance(moved: Updated, precision: str, store: Path) -> Iterator[Balance]:
                 learning_rate=moved.point.learning_rate,
                 objective=objective,
                 part=part,
-                **value_fields(found[i]),
+                **estimate_fields("value", found[i]),
                 prompts=moved.evaluation.prompts,
                 folds=Q,
             )
@@ -89,18 +89,8 @@ def groups(moved: Updated) -> Iterator[Group]:
                     by=by,
                     name=name,
                     tokens=count,
-                    **value_fields(found[i]),
+                    **estimate_fields("value", found[i]),
                 )
-
-
-def value_fields(e: Estimate, name: str = "value") -> dict[str, Any]:
-    """The columns of an estimate."""
-    return {
-        name: e.value,
-        f"{name}_se": e.standard_error,
-        f"{name}_low": e.low,
-        f"{name}_high": e.high,
-    }
 
 
 def _ranges(position: np.ndarray) -> np.ndarray:

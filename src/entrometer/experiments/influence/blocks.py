@@ -10,12 +10,12 @@ from entrometer import passes
 from entrometer.calculus import inner_products
 from entrometer.estimators import (
     GradientWeights,
+    Responses,
     Weighting,
     entropy_gradient_weights,
     entropy_statistics,
 )
-from entrometer.experiments.influence.parts import adjoint
-from entrometer.experiments.update import Batch, StepVectors
+from entrometer.experiments.update import Batch, StepVectors, adjoint
 from entrometer.policy import Policy
 from entrometer.runs import Rollouts
 
@@ -43,7 +43,7 @@ def block_products(
     own, prompt, every = np.zeros((3, rollouts.count))
     for group in np.unique(rollouts.prompt):
         at = np.flatnonzero(rollouts.prompt == group)
-        X_G, Y_G = (_rows(policy, rollouts, w, at, responses.start) for w in (X, Y))
+        X_G, Y_G = (_rows(policy, rollouts, w, at, responses) for w in (X, Y))
         within_GG = inner_products(X_G, adjoint(Y_G, step)).cpu().numpy()
         own[at], prompt[at] = np.diag(within_GG), within_GG.sum(axis=1)
         all_G1 = inner_products(X_G, {name: y[None] for name, y in whole.items()})
@@ -56,10 +56,10 @@ def _rows(
     rollouts: Rollouts,
     weights: GradientWeights,
     at: np.ndarray,
-    start: np.ndarray,
+    responses: Responses,
 ) -> dict[str, Tensor]:
     """Gradients of some responses, a row each, in their order."""
-    columns = np.concatenate([np.arange(start[i], start[i + 1]) for i in at])
+    columns = responses.columns(at)
     own = GradientWeights(S=weights.S[columns], H=weights.H[columns])
     found: dict[str, Tensor] = {
         name: p.new_zeros(len(at), *p.shape) for name, p in policy.trained().items()

@@ -4,8 +4,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from entrometer.experiments.influence.plan import CheckpointPlan
-from entrometer.experiments.requests import Draw, Forward, Request
-from entrometer.runs import response_seeds
+from entrometer.experiments.requests import Forward, Request
 
 FEW, MORE = (4, 2), (16, 4)
 """Responses of an evaluation batch, and prompts and responses a prompt of an update."""
@@ -23,10 +22,10 @@ def excerpt(
         removing: Whether tokens are going to be taken out of the loss.
     """
     whole, update = point.here[0].rollouts, point.updates[0]
-    draw = _draw(whole, list(whole.problems[:prompts]))
+    draw = whole.of(list(whole.problems[:prompts]))
     here = Forward(subject=point.subject, rollouts=draw)
     problems = list(dict.fromkeys(whole.problems))[:group]
-    batch = _draw(whole, [problem for problem in problems for _ in range(group)])
+    batch = whole.of([problem for problem in problems for _ in range(group)])
     step = replace(update.step, batch=batch)
     gradients = tuple(replace(g, here=(here,)) for g in point.gradients)
     yield from (draw, batch, here, step, *gradients)
@@ -39,8 +38,3 @@ def excerpt(
     yield replace(update.words, batch=batch)
     if removing:
         yield replace(here, step=step, eta=point.eta)
-
-
-def _draw(whole: Draw, problems: list[int]) -> Draw:
-    seeds = response_seeds(0, problems)
-    return replace(whole, problems=tuple(problems), seeds=tuple(seeds.tolist()))

@@ -47,8 +47,7 @@ def fold_gradients(policy: Policy, batch: Evaluation, fold: int) -> dict[str, Ve
     rows = np.flatnonzero(batch.fold == fold)
     if not rows.size:
         return {name: zeros_like(policy.trained()) for name in "hJT"}
-    start = batch.responses.start
-    at = np.concatenate([np.arange(start[i], start[i + 1]) for i in rows])
+    at = batch.responses.columns(rows)
     own = [GradientWeights(S=w.S[at], H=w.H[at]) for w in objective_weights(batch)]
     found = passes.vjps(policy, batch.rollouts.select(rows), own).gradients
     return dict(zip("hJT", found, strict=True))

@@ -1,12 +1,11 @@
 """One call from checkpoints to a directory of results."""
 
 from collections.abc import Sequence
-from dataclasses import asdict
 from pathlib import Path
 
-from entrometer.experiments.carry_out import Progress, carry_out
+from entrometer.experiments.carry_out import Progress, Stages, carry_out
 from entrometer.experiments.cost import units
-from entrometer.experiments.directory import begin, finish, write_tables
+from entrometer.experiments.directory import begin, finish
 from entrometer.experiments.influence.collect import collect
 from entrometer.experiments.influence.config import InfluenceConfig
 from entrometer.experiments.influence.narrate import narrate
@@ -14,9 +13,6 @@ from entrometer.experiments.influence.plan import plan
 from entrometer.experiments.influence.removals import CheckPlan, checks
 from entrometer.experiments.requests import Request
 from entrometer.runs.influence import TABLES, InfluenceTables
-
-Stages = dict[str, dict[str, float | int]]
-"""Passes and seconds by kind."""
 
 
 def influence(
@@ -54,13 +50,14 @@ def influence(
         lambda done, total, note: progress(begun + done, begun + total, note),
     )
     found = collect(config, points, checked, store)
-    write_tables(run, TABLES, found)
-    inputs = {p.name: asdict(p.subject) for p in points}
     finish(
         run,
         kind="influence",
+        tables=TABLES,
+        found=found,
         summary=narrate(config, found),
-        about={"inputs": inputs, "stages": _added(stages, after)},
+        subjects={p.name: p.subject for p in points},
+        stages=_added(stages, after),
     )
     return found
 

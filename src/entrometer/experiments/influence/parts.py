@@ -13,32 +13,6 @@ from entrometer.experiments.update import Batch, StepVectors
 from entrometer.policy import Checkpoint
 
 
-def adjoint(gradient: Vector, step: StepVectors) -> dict[str, Tensor]:
-    r"""Direction $u = \kappa P g$ along which a token's score is its influence."""
-    P = step.preconditioner
-    return {name: step.kappa * P[name].to(g) * g for name, g in gradient.items()}
-
-
-def carried_parts(
-    checkpoint: Checkpoint, step: StepVectors
-) -> dict[str, dict[str, Tensor]]:
-    r"""What the step takes from before the batch.
-
-    $v_\text{history} = -\frac{\beta_1}{1-\beta_1^n}Pm_-$ and
-    $v_\text{decay} = -\lambda\theta$: with the batch's own part they add up to $v$.
-    """
-    hyper, state = checkpoint.hyperparameters, checkpoint.state
-    beta1 = hyper.betas[0]
-    faded = -beta1 / (1 - beta1 ** (state.step + 1))
-    P, trained = step.preconditioner, checkpoint.policy.trained()
-    return {
-        "history": {
-            n: faded * P[n] * m.to(P[n]) for n, m in state.first_moment.items()
-        },
-        "decay": {n: -hyper.weight_decay[n] * p for n, p in trained.items()},
-    }
-
-
 def past_part(
     checkpoint: Checkpoint,
     step: StepVectors,

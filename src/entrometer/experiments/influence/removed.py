@@ -20,7 +20,7 @@ from entrometer.estimators import (
     summed,
     token_influence,
 )
-from entrometer.experiments.influence.balance import value_fields
+from entrometer.experiments.estimate_fields import estimate_fields
 from entrometer.experiments.influence.folds import Evaluation
 from entrometer.experiments.influence.removals import CheckPlan
 from entrometer.experiments.influence.tables import OBJECTIVES, Updated
@@ -55,8 +55,8 @@ def removals(moved: Updated, check: CheckPlan, store: Path) -> Iterator[Removal]
                 tokens=tokens.size,
                 eta=eta,
                 objective=objective,
-                **value_fields(predicted, "predicted"),
-                **value_fields(observed.estimate(), "observed"),
+                **estimate_fields("predicted", predicted),
+                **estimate_fields("observed", observed.estimate()),
                 whole=before.value,
             )
 
@@ -121,8 +121,7 @@ def prediction(
 def _judging(batch: Evaluation) -> tuple[Evaluation, np.ndarray]:
     """The odd folds, and where their tokens lie in the columns of the batch."""
     rows = np.flatnonzero(batch.fold % 2 == 1)
-    start = batch.responses.start
-    columns = np.concatenate([np.arange(start[i], start[i + 1]) for i in rows])
+    columns = batch.responses.columns(rows)
     rollouts = batch.rollouts.select(rows)
     here = Tables(S=batch.here.S[columns], H=batch.here.H[columns])
     return Evaluation(rollouts, layout(rollouts), here, batch.folds), columns

@@ -17,12 +17,7 @@ from entrometer.experiments.influence.gradients import (
     read_gradients,
     write_gradients,
 )
-from entrometer.experiments.influence.parts import (
-    adjoint,
-    carried_parts,
-    past_part,
-    products,
-)
+from entrometer.experiments.influence.parts import past_part, products
 from entrometer.experiments.requests import (
     Draw,
     Forward,
@@ -33,6 +28,7 @@ from entrometer.experiments.requests import (
     read_batch,
     read_draws,
 )
+from entrometer.experiments.update import adjoint, carried_parts
 from entrometer.passes import layout
 from entrometer.runs.columns import read_table, write_columns
 

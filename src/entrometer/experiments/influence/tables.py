@@ -22,6 +22,7 @@ from entrometer.experiments.influence.gradients import HALVES
 from entrometer.experiments.influence.plan import CheckpointPlan, UpdatePlan
 from entrometer.experiments.influence.words import Words
 from entrometer.experiments.requests import Recorded
+from entrometer.experiments.update import centred_rewards
 from entrometer.runs import Rollouts, read_update
 from entrometer.runs.columns import read_columns
 
@@ -137,6 +138,5 @@ def _advantage(update: UpdatePlan, rollouts: Rollouts) -> np.ndarray:
     if isinstance(batch, Recorded):
         recorded = np.concatenate(read_update(batch.path).advantage)
         return recorded.astype(np.float64)
-    group = numbered(rollouts.prompt)
-    mean = np.bincount(group, rollouts.reward) / np.bincount(group)
-    return np.repeat(rollouts.reward - mean[group], rollouts.length)
+    A = centred_rewards(rollouts.reward, rollouts.prompt)
+    return np.repeat(A, rollouts.length)

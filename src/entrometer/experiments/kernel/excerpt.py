@@ -4,8 +4,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from entrometer.experiments.kernel.plan import CheckpointPlan
-from entrometer.experiments.requests import Draw, Request
-from entrometer.runs import response_seeds
+from entrometer.experiments.requests import Request
 
 FEW, MORE = (4, 2), (16, 4)
 """Sequences, and prompts and responses a prompt of an update."""
@@ -21,9 +20,9 @@ def excerpt(point: CheckpointPlan, sequences: int, group: int) -> Iterator[Reque
     """
     held, update = point.here[0].rollouts, point.updates[0]
     every = [problem for draw in point.gram.draws for problem in draw.problems]
-    few = _draw(held, every[:sequences])
+    few = held.of(every[:sequences])
     problems = list(dict.fromkeys(every))[:group]
-    batch = _draw(held, [problem for problem in problems for _ in range(group)])
+    batch = held.of([problem for problem in problems for _ in range(group)])
     step = replace(update.step, batch=batch)
     here = replace(point.here[0], rollouts=few)
     yield from (few, batch, step, here)
@@ -34,8 +33,3 @@ def excerpt(point: CheckpointPlan, sequences: int, group: int) -> Iterator[Reque
     yield replace(update.cross, draws=(few,), step=step)
     yield replace(update.carried[0], rollouts=few, step=step)
     yield replace(here, step=step, eta=point.eta)
-
-
-def _draw(whole: Draw, problems: list[int]) -> Draw:
-    seeds = response_seeds(0, problems)
-    return replace(whole, problems=tuple(problems), seeds=tuple(seeds.tolist()))

@@ -1,10 +1,9 @@
 """One call from checkpoints to a directory of results."""
 
-from dataclasses import asdict
 from pathlib import Path
 
 from entrometer.experiments.carry_out import Progress, carry_out
-from entrometer.experiments.directory import begin, finish, write_tables
+from entrometer.experiments.directory import begin, finish
 from entrometer.experiments.kernel.collect import collect
 from entrometer.experiments.kernel.config import KernelConfig
 from entrometer.experiments.kernel.narrate import narrate
@@ -35,12 +34,13 @@ def kernel(
     points = plan(config)
     stages = carry_out([r for p in points for r in p.requests()], store, progress)
     found = collect(config, points, store)
-    write_tables(run, TABLES, found)
-    inputs = {p.name: asdict(p.subject) for p in points}
     finish(
         run,
         kind="kernel",
+        tables=TABLES,
+        found=found,
         summary=narrate(config, found),
-        about={"inputs": inputs, "stages": stages},
+        subjects={p.name: p.subject for p in points},
+        stages=stages,
     )
     return found

@@ -26,6 +26,7 @@ from entrometer.experiments.requests import (
     Worker,
     read_draws,
 )
+from entrometer.experiments.update import carried_parts
 from entrometer.runs.columns import read_columns, write_columns
 
 MEMORY = 8_000_000_000
@@ -190,17 +191,9 @@ class CarriedSlope(Request):
     def carry_out(self, worker: Worker) -> None:
         """One pass in forward mode."""
         checkpoint = worker.checkpoint(self.subject)
-        hyper, state = checkpoint.hyperparameters, checkpoint.state
-        beta1, _ = hyper.betas
-        before = -beta1 / (1 - beta1 ** (state.step + 1))
-        P = self.step.read(worker.store).preconditioner
-        m = state.first_moment
-        trained = checkpoint.policy.trained()
-        history = {name: before * P[name] * m[name] for name in trained}
-        decay = {n: -hyper.weight_decay[n] * theta for n, theta in trained.items()}
+        parts = carried_parts(checkpoint, self.step.read(worker.store))
         found = passes.jvp(
-            checkpoint.policy, self.rollouts.read(worker.store), [history, decay]
+            checkpoint.policy, self.rollouts.read(worker.store), list(parts.values())
         )
-        names = ("history", "decay")
-        columns = {n: t.dS for n, t in zip(names, found.tangents, strict=True)}
+        columns = {n: t.dS for n, t in zip(parts, found.tangents, strict=True)}
         write_columns(self.path(worker.store), columns)

@@ -4,6 +4,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -23,6 +24,8 @@ from entrometer.estimators.kernel import (
     prompt_products,
     sketch_error,
 )
+from entrometer.experiments.estimate_fields import estimate_fields
+from entrometer.experiments.update import centred_rewards
 from entrometer.runs.kernel import (
     Block,
     Eigenvalue,
@@ -60,7 +63,7 @@ class Kernel:
     seconds: float
 
     @property
-    def who(self) -> dict[str, str]:
+    def who(self) -> dict[str, Any]:
         """What every row begins with."""
         return {"checkpoint": self.checkpoint, "metric": self.metric}
 
@@ -74,10 +77,7 @@ def blocks(k: Kernel) -> Iterator[Block]:
                 **k.who,
                 block=block,
                 quantity=quantity,
-                mean=found.mean.value,
-                mean_se=found.mean.standard_error,
-                mean_low=found.mean.low,
-                mean_high=found.mean.high,
+                **estimate_fields("mean", found.mean),
                 size=found.size,
                 pairs=found.pairs,
                 responses=k.prompt.size,
@@ -148,7 +148,8 @@ def sketches(k: Kernel) -> Iterator[SketchError]:
 
 def whole(k: Kernel) -> Whole:
     """The kernel in a few numbers."""
-    noise = gradient_noise(prompt_products(k.K, advantages(k), k.prompt))
+    A = centred_rewards(k.reward, k.prompt)
+    noise = gradient_noise(prompt_products(k.K, A, k.prompt))
     return Whole(
         **k.who,
         step=k.step,
@@ -163,11 +164,3 @@ def whole(k: Kernel) -> Whole:
         noise_scale_high=noise.high,
         seconds=k.seconds,
     )
-
-
-def advantages(k: Kernel) -> Float[np.ndarray, " N"]:
-    r"""$A_i = r_i - \bar r$ over the responses to a prompt: what Dr-GRPO asks."""
-    _, place, count = np.unique(k.prompt, return_inverse=True, return_counts=True)
-    mean = np.bincount(place, k.reward) / count
-    A: np.ndarray = k.reward - mean[place]
-    return A

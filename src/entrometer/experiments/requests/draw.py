@@ -9,7 +9,12 @@ import numpy as np
 
 from entrometer.experiments.requests.base import Request, Worker
 from entrometer.policy import sample
-from entrometer.runs import Rollouts, read_rollouts, write_rollouts
+from entrometer.runs import (
+    Rollouts,
+    read_rollouts,
+    response_seeds,
+    write_rollouts,
+)
 from entrometer.tasks import Task, task
 from entrometer.tasks.task import Problem, Split
 
@@ -44,6 +49,11 @@ class Draw(Request):
     def batches(self) -> "Sequence[Draw]":
         """Itself."""
         return [self]
+
+    def of(self, problems: Sequence[int]) -> "Draw":
+        """Responses to other problems of the same task; for their price alone."""
+        seeds = response_seeds(0, list(problems))
+        return replace(self, problems=tuple(problems), seeds=tuple(seeds.tolist()))
 
     def read(self, store: Path) -> Rollouts:
         """What was drawn."""

@@ -22,9 +22,13 @@ class Bar(NamedTuple):
 
 
 def draw_bars(
-    ax: Axes, names: Sequence[str], series: Mapping[str, Mapping[str, Bar]]
+    ax: Axes,
+    names: Sequence[str],
+    series: Mapping[str, Mapping[str, Bar]],
+    *,
+    line: float = 0.0,
 ) -> None:
-    """A bar for each name that a series has, from the top down."""
+    """A bar for each name that a series has, from the top down, and a line across."""
     thick = 0.8 / max(len(series), 1)
     for place, ((title, bars), (colour, hatch)) in enumerate(
         zip(series.items(), LOOKS, strict=False)
@@ -45,7 +49,7 @@ def draw_bars(
         ax.barh(y, x, thick * 0.9, color=colour, alpha=0.3)
         reach = arms(x, low, high)
         ax.errorbar(x, y, xerr=reach, fmt="none", ecolor=BLACK, elinewidth=0.8)
-    ax.axvline(0, color=GREY, linewidth=0.8)
+    ax.axvline(line, color=GREY, linewidth=0.8)
     ax.grid(False, axis="y")
     ax.set_yticks(range(len(names)), [label(name) for name in names])
     ax.set_ylim(len(names) - 0.5, -0.5)

@@ -9,6 +9,7 @@ from jaxtyping import Float
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
+from entrometer.report.figures.panels import draw_identity
 from entrometer.report.numbers import number, percent
 from entrometer.report.style import GREY, LOOKS, legend_above
 from entrometer.report.text import label
@@ -38,10 +39,8 @@ def draw_diagonal(groups: Mapping[str, Points]) -> Figure:
             x, points.predicted, *arms, label=label(name), elinewidth=0.7, **style
         )
         right.errorbar(x, points.error, points.error_arms, elinewidth=0.9, **style)
-    ends = (*left.get_xlim(), *left.get_ylim())
-    both = (min(ends), max(ends))
-    left.plot(both, both, color=GREY, linewidth=0.8)
-    left.set(xlim=both, ylim=both, ylabel="predicted ηh′, nats a token")
+    draw_identity(left)
+    left.set_ylabel("predicted ηh′, nats a token")
     right.axhline(0, color=GREY, linewidth=0.8)
     right.set_ylabel("predicted − observed, nats a token")
     for ax in (left, right):

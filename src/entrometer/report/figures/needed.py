@@ -4,7 +4,6 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from entrometer.report.curves import (
@@ -16,25 +15,16 @@ from entrometer.report.curves import (
     tell_apart,
     training_rates,
 )
+from entrometer.report.figures.bars import Bar, draw_bars
 from entrometer.report.numbers import interval, number
 from entrometer.report.plot import Plot
 from entrometer.report.read import MeasurementRun
-from entrometer.report.style import (
-    BLACK,
-    BLUE,
-    GREY,
-    OCHRE,
-    RED,
-    TEAL,
-    arms,
-    legend_above,
-)
+from entrometer.report.style import legend_above
 from entrometer.report.table import table
 from entrometer.report.text import label
 from entrometer.runs.measurement import Needed
 
 MOST = 4
-_BARS = ((BLUE, ""), (RED, "//"), (OCHRE, ".."), (TEAL, "xx"))
 _TITLES = {"change": "for the change Δh", "slope": "for the slope h′"}
 Row = tuple[Subject, Needed]
 
@@ -125,45 +115,23 @@ def _draw(
     figure = Figure(figsize=(9.0, max(height, 2.4)))
     axes = figure.subplots(1, len(quantities), squeeze=False, sharey=True)[0]
     for ax, quantity in zip(axes, quantities, strict=True):
-        here = [r for r in rows if r[1].quantity == quantity]
-        for place, s in enumerate(subjects):
-            own = [row for t, row in here if t == s]
-            _bars(ax, own, ways, place, len(subjects), label(names[s]))
-        ax.axvline(1, color=GREY, linewidth=0.8)
+        series = {
+            names[s]: {
+                way_of(row): _bar(row)
+                for t, row in rows
+                if (t, row.quantity) == (s, quantity)
+            }
+            for s in subjects
+        }
+        draw_bars(ax, ways, series, line=1.0)
         ax.set_title(label(_TITLES.get(quantity, quantity)))
         ax.set_xlabel("prompts, sequence weights = 1")
-        ax.grid(False, axis="y")
-        ax.set_yticks(range(len(ways)), [label(way) for way in ways])
-    axes[0].set_ylim(len(ways) - 0.5, -0.5)
     if len(subjects) > 1:
         legend_above(figure)
     return figure
 
 
-def _bars(
-    ax: Axes,
-    rows: Sequence[Needed],
-    ways: Sequence[str],
-    place: int,
-    many: int,
-    name: str,
-) -> None:
-    colour, hatch = _BARS[place]
-    thick = 0.8 / many
-    y = np.array([ways.index(way_of(r)) - 0.4 + thick * (place + 0.5) for r in rows])
-    x = np.array([1 / r.factor for r in rows])
+def _bar(row: Needed) -> Bar:
     with np.errstate(divide="ignore"):
-        low = 1 / np.array([r.factor_high for r in rows], np.float64)
-        high = 1 / np.array([r.factor_low for r in rows], np.float64)
-    ax.barh(
-        y,
-        x,
-        thick * 0.9,
-        facecolor="none",
-        edgecolor=colour,
-        hatch=hatch or None,
-        linewidth=1.0,
-        label=name,
-    )
-    ax.barh(y, x, thick * 0.9, color=colour, alpha=0.3)
-    ax.errorbar(x, y, xerr=arms(x, low, high), fmt="none", ecolor=BLACK, elinewidth=0.8)
+        low, high = 1 / np.array([row.factor_high, row.factor_low], np.float64)
+    return Bar(1 / row.factor, float(low), float(high))

@@ -9,6 +9,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from entrometer.report.curves import Subject, tell_apart
+from entrometer.report.figures.panels import draw_identity
 from entrometer.report.influence import OBJECTIVES, subject
 from entrometer.report.numbers import number, percent, with_error
 from entrometer.report.plot import Plot
@@ -105,14 +106,11 @@ def _draw(rows: Sequence[Removal]) -> Figure:
                 elinewidth=0.7,
                 label=label(way),
             )
-        ends = (*ax.get_xlim(), *ax.get_ylim())
-        both = (min(ends), max(ends))
-        ax.plot(both, both, color=GREY, linewidth=0.8)
+        draw_identity(ax)
         ax.axhline(0, color=GREY, linewidth=0.5)
         ax.axvline(0, color=GREY, linewidth=0.5)
         unit = _UNITS[objective]
-        ax.set(xlim=both, ylim=both, title=objective)
-        ax.set(xlabel=f"observed, {unit}", ylabel=f"predicted, {unit}")
+        ax.set(title=objective, xlabel=f"observed, {unit}", ylabel=f"predicted, {unit}")
         ax.xaxis.set_major_locator(MaxNLocator(5))
     legend_above(figure)
     return figure

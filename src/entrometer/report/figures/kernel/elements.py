@@ -9,6 +9,7 @@ from matplotlib.figure import Figure
 
 from entrometer.report.curves import Subject, drawn, spread, tell_apart
 from entrometer.report.figures.kernel.subjects import Runs, block_name, kernel_of
+from entrometer.report.figures.panels import panels
 from entrometer.report.numbers import number, with_error
 from entrometer.report.plot import Plot
 from entrometer.report.style import LOOKS, legend_above, log_axis, log_x
@@ -76,15 +77,10 @@ def _caption(powers: Powers) -> str:
 
 
 def _draw(rows: Rows, powers: Powers, names: dict[Subject, str]) -> Figure:
-    lines, columns = (len(rows) + 1) // 2, min(len(rows), 2)
-    figure = Figure(figsize=(9.0 if columns == 2 else 6.4, 2.9 * lines + 0.5))
-    axes = figure.subplots(lines, columns, squeeze=False).flatten()
-    for ax in axes[len(rows) :]:
-        ax.remove()
-    for ax, (s, own) in zip(axes, rows.items(), strict=False):
+    figure, parts = panels(rows, names)
+    for ax, s, own in parts:
         found = {block: row.power for (t, block), row in powers.items() if t == s}
         _panel(ax, spread(own, POINTS // len(rows)), found)
-        ax.set_title(label(names[s], 60))
     legend_above(figure)
     return figure
 

@@ -8,10 +8,11 @@ from matplotlib.ticker import MaxNLocator
 
 from entrometer.report.curves import Subject, drawn, spread, tell_apart
 from entrometer.report.figures.kernel.subjects import Runs
+from entrometer.report.figures.panels import draw_identity
 from entrometer.report.influence import subject
 from entrometer.report.numbers import number
 from entrometer.report.plot import Plot
-from entrometer.report.style import GREY, LOOKS, legend_above
+from entrometer.report.style import LOOKS, legend_above
 from entrometer.report.table import table
 from entrometer.report.text import label
 from entrometer.runs.kernel import Prediction
@@ -104,11 +105,8 @@ def _draw(rows: dict[str, list[Prediction]]) -> Figure:
             )
         ax.set(title=title, xlabel="measured δS, nats")
         ax.xaxis.set_major_locator(MaxNLocator(5))
-    ends = (*axes[0].get_xlim(), *axes[0].get_ylim())
-    both = (min(ends), max(ends))
-    for ax in axes:
-        ax.plot(both, both, color=GREY, linewidth=0.8)
-    axes[0].set(xlim=both, ylim=both, ylabel="predicted δS, nats")
+    draw_identity(*axes)
+    axes[0].set_ylabel("predicted δS, nats")
     if len(rows) > 1:
         legend_above(figure)
     return figure

@@ -9,6 +9,7 @@ from matplotlib.figure import Figure
 
 from entrometer.report.curves import Subject, drawn, spread, tell_apart
 from entrometer.report.figures.kernel.subjects import Runs, kernel_of
+from entrometer.report.figures.panels import panels
 from entrometer.report.numbers import number
 from entrometer.report.plot import Plot
 from entrometer.report.style import GREY, LOOKS, legend_above, log_axis, log_x, say
@@ -77,14 +78,9 @@ def _caption(rows: Rows) -> str:
 
 
 def _draw(rows: Rows, names: dict[Subject, str]) -> Figure:
-    lines, columns = (len(rows) + 1) // 2, min(len(rows), 2)
-    figure = Figure(figsize=(9.0 if columns == 2 else 6.4, 2.9 * lines + 0.5))
-    axes = figure.subplots(lines, columns, squeeze=False).flatten()
-    for ax in axes[len(rows) :]:
-        ax.remove()
-    for ax, (s, own) in zip(axes, rows.items(), strict=False):
+    figure, parts = panels(rows, names)
+    for ax, _, own in parts:
         _panel(ax, own)
-        ax.set_title(label(names[s], 60))
     legend_above(figure)
     return figure
 
