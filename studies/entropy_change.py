@@ -9,24 +9,15 @@ two hours.
 import sys
 from pathlib import Path
 
-from entrometer.cli.progress import Ticker
 from entrometer.experiments.entropy_change.config import MeasureConfig
 from entrometer.experiments.entropy_change.measure import measure
 from entrometer.experiments.entropy_change.plan import plan
-from entrometer.report import write_figures
-from entrometer.runs.measurement import TABLES, Measurement
-from entrometer.runs.rows import write_rows
+from entrometer.runs.measurement import TABLES
+from studies.collected import checkpoints, collected
 from studies.entropy_change_halves import halves
 from studies.entropy_change_tables import tables
 
 HERE = Path(__file__).parent / "entropy-change"
-REFERENCE = Path(__file__).parent / "reference"
-
-
-def checkpoints(*steps: int) -> tuple[str, ...]:
-    """Directories of reference checkpoints."""
-    return tuple(str(REFERENCE / f"checkpoint-{step}") for step in steps)
-
 
 CONFIGS = {
     # Four learning rates around the training's, all four checkpoints, two updates each.
@@ -52,25 +43,12 @@ CONFIGS = {
 
 def main(run: Path) -> None:
     """Measure, collect, print."""
-    store = run / "store"
-    found = {name: _measure(name, run, store) for name in CONFIGS}
-    for name, tables_of in found.items():
-        (HERE / name).mkdir(parents=True, exist_ok=True)
-        for table, kind in TABLES.items():
-            rows = getattr(tables_of, table)
-            write_rows(HERE / name / f"{table}.parquet", kind, rows)
-        write_figures(run / name, HERE / name, formats=("svg",))
+    found = {
+        name: collected(measure, config, TABLES, run=run / name, folder=HERE / name)
+        for name, config in CONFIGS.items()
+    }
     config = CONFIGS["float32"]
-    print(tables(found, halves(config, plan(config), store)))
-
-
-def _measure(name: str, run: Path, store: Path) -> Measurement:
-    with Ticker() as ticker:
-
-        def tell(done: float, total: float, note: str) -> None:
-            ticker.tick(name, round(done), round(total), note)
-
-        return measure(CONFIGS[name], run / name, store=store, progress=tell)
+    print(tables(found, halves(config, plan(config), run / "store")))
 
 
 if __name__ == "__main__":

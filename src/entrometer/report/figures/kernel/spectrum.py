@@ -19,6 +19,8 @@ from entrometer.runs.kernel import Eigenvalue
 
 MOST = 4
 _MOST_ROWS = 400
+_ROUNDING = 1e-6
+"""Of the largest eigenvalue: equal responses make some that are 0 but for it."""
 Rows = dict[Subject, list[Eigenvalue]]
 
 
@@ -43,7 +45,8 @@ def spectrum(runs: Runs) -> Plot | None:
         description=(
             "Eigenvalues against their rank, both on log scales, by each method, and "
             "the Marchenko-Pastur law of a random kernel with the same trace and "
-            "spread. A panel for each checkpoint and metric."
+            "spread. A panel for each checkpoint and metric; eigenvalues below a "
+            "millionth of the largest, which are rounding, are left out."
         ),
         table=table(
             f"Eigenvalues, and the quantiles of the Marchenko-Pastur law{fewer}",
@@ -90,6 +93,8 @@ def _panel(ax: Axes, rows: list[Eigenvalue]) -> None:
         say(ax, "no eigenvalue above zero")
         return
     ax.set_yscale("log")
+    floor = _ROUNDING * max(row.value for row in rows)
+    rows = [row for row in rows if row.value > floor]
     methods = list(dict.fromkeys(row.method for row in rows))
     for method, look in zip(methods, LOOKS, strict=False):
         # Hollow ones leave those below them in sight.

@@ -1,0 +1,49 @@
+"""What every study does: measure, and keep tables and figures in its folder."""
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+
+from entrometer.cli.progress import Ticker
+from entrometer.report import write_figures
+from entrometer.runs.rows import write_rows
+
+REFERENCE = Path(__file__).parent / "reference"
+
+Tables = TypeVar("Tables")
+
+
+def checkpoints(*steps: int) -> tuple[str, ...]:
+    """Directories of reference checkpoints."""
+    return tuple(str(REFERENCE / f"checkpoint-{step}") for step in steps)
+
+
+def collected(
+    experiment: Callable[..., Tables],
+    config: object,
+    kinds: Mapping[str, type],
+    *,
+    run: Path,
+    folder: Path,
+) -> Tables:
+    """Carry out an experiment, or go on with it, and collect what it found.
+
+    Args:
+        experiment: `measure`, `influence`, `kernel`: config and run to tables.
+        config: Its settings.
+        kinds: Its tables.
+        run: Its run directory; passes are kept beside it, in `store`.
+        folder: Where tables and figures are collected.
+    """
+    with Ticker() as ticker:
+
+        def tell(done: float, total: float, note: str) -> None:
+            ticker.tick(run.name, round(done), round(total), note)
+
+        found = experiment(config, run, store=run.parent / "store", progress=tell)
+    folder.mkdir(parents=True, exist_ok=True)
+    for table, kind in kinds.items():
+        rows: list[Any] = getattr(found, table)
+        write_rows(folder / f"{table}.parquet", kind, rows)
+    write_figures(run, folder, formats=("svg",))
+    return found
