@@ -10,8 +10,11 @@ from entrometer.tokens.logprobs import token_logprobs
 from entrometer.tokens.losses import (
     LossCoefficients,
     TokenLoss,
+    clipped_surrogate,
     dr_grpo_loss,
+    dr_grpo_mean,
     loss_coefficients,
+    token_ratios,
 )
 from entrometer.tokens.masks import response_mask
 
@@ -20,7 +23,9 @@ __all__ = [
     "LossCoefficients",
     "TokenLoss",
     "centred_advantages",
+    "clipped_surrogate",
     "dr_grpo_loss",
+    "dr_grpo_mean",
     "kept_entropy",
     "leave_one_out_advantages",
     "loss_coefficients",
@@ -28,4 +33,5 @@ __all__ = [
     "standardised_advantages",
     "token_entropy",
     "token_logprobs",
+    "token_ratios",
 ]

@@ -17,6 +17,42 @@ TokenLoss = Callable[[Tensor, Tensor], Tensor]
 """Maps the (B, T) tables S (log-prob of the token) and H (entropy) to a scalar."""
 
 
+def token_ratios(
+    logprobs: Float[Tensor, "B T"],
+    sampled_logprobs: Float[Tensor, "B T"],
+    mask: Bool[Tensor, "B T"],
+) -> Float[Tensor, "B T"]:
+    r"""$r = e^{S - S_{\text{old}}}$ to the policy that sampled; 1 off the mask."""
+    # Padding may hold anything, infinities too: cut it off before the exponential.
+    return (logprobs - sampled_logprobs).where(mask, 0.0).exp()
+
+
+def clipped_surrogate(
+    ratio: Float[Tensor, "B T"],
+    advantages: Float[Tensor, "B T"],
+    *,
+    clip_low: float = 0.2,
+    clip_high: float = 0.2,
+) -> Float[Tensor, "B T"]:
+    r"""Loss $-\min(rA,\ \mathrm{clip}(r)A)$ of each token, as PPO has it.
+
+    The ratio is clipped to $[1-\epsilon_{low}, 1+\epsilon_{high}]$.
+    """
+    clipped_BT = ratio.clamp(1.0 - clip_low, 1.0 + clip_high)
+    return -torch.minimum(ratio * advantages, clipped_BT * advantages)
+
+
+def dr_grpo_mean(
+    losses: Float[Tensor, "B T"], mask: Bool[Tensor, "B T"], *, length_limit: int
+) -> Float[Tensor, ""]:
+    r"""$\frac{1}{B L}\sum_{ik}\ell_{ik}$: the divisor is the length limit $L$.
+
+    It is the same for short and long responses, so gradients of micro-batches add up
+    exactly.
+    """
+    return losses.where(mask, 0.0).sum() / (losses.shape[0] * length_limit)
+
+
 def dr_grpo_loss(
     logprobs: Float[Tensor, "B T"],
     sampled_logprobs: Float[Tensor, "B T"],
@@ -27,18 +63,14 @@ def dr_grpo_loss(
     clip_low: float = 0.2,
     clip_high: float = 0.2,
 ) -> Float[Tensor, ""]:
-    r"""Dr-GRPO: $L = -\frac{1}{B L}\sum_{ik}\min(r A,\ \mathrm{clip}(r)A)$.
-
-    $r = e^{S - S_{\text{old}}}$ is the ratio to the policy that sampled, clipped to
-    $[1-\epsilon_{low}, 1+\epsilon_{high}]$; the divisor is the length limit $L$, the
-    same for short and long responses, so micro-batch gradients add up exactly.
-    """
-    # Padding may hold anything, infinities too: cut it off before the exponential.
-    ratio_BT = (logprobs - sampled_logprobs).where(mask, 0.0).exp()
-    A_B1 = advantages[:, None]
-    clipped_BT = ratio_BT.clamp(1.0 - clip_low, 1.0 + clip_high)
-    objective_BT = torch.minimum(ratio_BT * A_B1, clipped_BT * A_B1)
-    return -(objective_BT * mask).sum() / (logprobs.shape[0] * length_limit)
+    r"""Dr-GRPO: $L = -\frac{1}{B L}\sum_{ik}\min(r A,\ \mathrm{clip}(r)A)$."""
+    losses_BT = clipped_surrogate(
+        token_ratios(logprobs, sampled_logprobs, mask),
+        advantages[:, None].expand_as(logprobs),
+        clip_low=clip_low,
+        clip_high=clip_high,
+    )
+    return dr_grpo_mean(losses_BT, mask, length_limit=length_limit)
 
 
 class LossCoefficients(NamedTuple):

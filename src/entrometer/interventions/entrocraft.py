@@ -1,0 +1,52 @@
+"""Entrocraft: right answers alone, or wrong ones alone, hold entropy in a band."""
+
+# Axes: B responses, T tokens of a response.
+
+from jaxtyping import Float
+from torch import Tensor
+
+from entrometer.errors import InvalidValue
+from entrometer.interventions.plain import dr_grpo
+from entrometer.interventions.registry import register
+from entrometer.interventions.tables import TokenTables
+
+
+@register(
+    "entrocraft",
+    scheduled=True,
+    strength="lower_start",
+    strengths=(0.4, 0.6, 0.7),
+    source="arXiv 2604.26326",
+)
+def entrocraft(
+    tables: TokenTables,
+    *,
+    upper_start: float = 0.7,
+    upper_end: float = 0.5,
+    lower_start: float = 0.6,
+    lower_end: float = 0.4,
+    low: float = 0.2,
+    high: float = 0.2,
+) -> Float[Tensor, "B T"]:
+    r"""$\ell = \ell_\text{Dr-GRPO}$, 0 for one sign of $A$ outside the band.
+
+    Tokens with $A < 0$ are dropped while $\bar H > u$, those with $A > 0$ while
+    $\bar H < l$. The bounds decline with the training: $u$ goes from `upper_start` to
+    `upper_end` in proportion to the progress, $l$ likewise. The published form rejects
+    whole responses, so it has no divisor for them; that of Dr-GRPO is fixed. The higher
+    $l$ is, the sooner entropy is held up: `lower_start` is the strength.
+    """
+    upper = upper_start + (upper_end - upper_start) * tables.progress
+    lower = lower_start + (lower_end - lower_start) * tables.progress
+    if lower > upper:
+        raise InvalidValue(
+            f"expected the lower bound of the band below the upper one, got {lower:g} "
+            f"above {upper:g} at progress {tables.progress:g}; set lower_start and "
+            "lower_end to at most upper_start and upper_end"
+        )
+    losses = dr_grpo(tables, low=low, high=high)
+    if tables.mean_entropy > upper:
+        return losses.masked_fill(tables.A < 0.0, 0.0)
+    if tables.mean_entropy < lower:
+        return losses.masked_fill(tables.A > 0.0, 0.0)
+    return losses
