@@ -79,6 +79,30 @@ def test_setting_overrides_the_recipe(capsys):
     assert (printed["seed"], printed["policy"]) == (7, "smollm2")
 
 
+def test_the_intervention_of_a_training_is_a_setting(capsys):
+    arguments = ["train", "--intervention", "clip-cov:rho=0.002", "--print-config"]
+    assert main(arguments) == 0
+    printed = json.loads(capsys.readouterr().out)
+    assert printed["intervention"] == "clip-cov:rho=0.002"
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("clip-cvo", "Did you mean 'clip-cov'?"),
+        ("clip-cov:roh=1", "Did you mean 'rho'?"),
+        ("frontier", "needs the table 'influence'"),
+    ],
+)
+def test_an_intervention_that_cannot_be_trained_is_told(text, said, tmp_path, capsys):
+    run = tmp_path / "run"
+    assert main(["train", "--intervention", text, "--run", str(run)]) == 2
+    error = capsys.readouterr().err
+    assert said in error
+    assert error.count("\n") == 1
+    assert not run.exists()
+
+
 def test_dry_run_of_training_tells_the_work_and_does_none(tmp_path, capsys):
     run = tmp_path / "run"
     short = ["--task", "few-letters", "--max-tokens", "4", "--predict-every", "2"]

@@ -4,7 +4,7 @@ import sys
 
 import pytest
 
-from entrometer.errors import InvalidValue
+from entrometer.errors import InvalidValue, MissingKey
 from entrometer.training.config import (
     AdapterConfig,
     ImitationConfig,
@@ -35,6 +35,7 @@ ODD = TrainConfig(
     temperature=0.7,
     max_tokens=9,
     format_weight=0.25,
+    intervention="clip-cov:rho=0.002",
     predict_every=3,
     predict_prompts=5,
     report_to="tensorboard",
@@ -129,9 +130,31 @@ def test_a_setting_that_is_left_out_has_its_default(tmp_path):
     assert read_config(tmp_path) == TrainConfig(steps=3)
 
 
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("clip-cvo", r"expected an intervention of .*got 'clip-cvo'.*'clip-cov'\?"),
+        ("clip-cov:roh=1", r"expected settings of 'clip-cov'.*got 'roh'.*'rho'\?"),
+        ("clip-cov:rho=much", r"expected a number for 'rho'.*got 'much'"),
+        ("", r"expected an intervention of .*got ''"),
+    ],
+)
+def test_an_intervention_that_is_not_one_is_refused(tmp_path, text, said):
+    with pytest.raises((MissingKey, InvalidValue), match=said):
+        TrainConfig(intervention=text)
+    edited(tmp_path, lambda values: values.update(intervention=text))
+    with pytest.raises((MissingKey, InvalidValue), match=said):
+        read_config(tmp_path)
+
+
+def test_a_config_of_before_there_were_interventions_is_of_the_plain_loss(tmp_path):
+    edited(tmp_path, lambda values: values.pop("intervention"))
+    assert read_config(tmp_path).intervention == "dr-grpo"
+
+
 def test_reading_a_config_needs_no_torch():
     code = (
-        "import sys; from entrometer.training import TrainConfig; "
+        "import sys; from entrometer.training import TrainConfig; TrainConfig(); "
         "assert 'torch' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", code], check=True)

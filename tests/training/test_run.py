@@ -230,3 +230,57 @@ def test_predictions_are_refused_before_anything_is_done(tmp_path, monkeypatch, 
     with pytest.raises(InvalidValue, match=r"expected predict_every=0.*=3"):
         train(replace(CONFIG, predict_every=3), tmp_path / "run")
     assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize(
+    ("way", "text", "said"),
+    [
+        ("ACCELERATE_USE_DEEPSPEED", "high-entropy", "got DeepSpeed.*micro_batch=N"),
+        ("ACCELERATE_USE_DEEPSPEED", "clip-v:micro_batch=2", "got DeepSpeed"),
+        ("ACCELERATE_USE_FSDP", "clip-v", "'concentration', got FSDP; train on one"),
+    ],
+)
+def test_a_pass_ahead_that_cannot_be_is_refused_before_anything_is_done(
+    tmp_path, monkeypatch, way, text, said
+):
+    monkeypatch.setenv(way, "true")
+    with pytest.raises(InvalidValue, match=f"'{text}'.*{said}"):
+        train(replace(CONFIG, intervention=text), tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.fixture(scope="module")
+def intervened(finished, tmp_path_factory) -> Path:
+    """The finished run with another loss."""
+    run = tmp_path_factory.mktemp("runs") / "intervened"
+    shutil.copytree(finished / "imitation", run / "imitation")
+    train(replace(CONFIG, intervention="toy-lively:weight=3"), run)
+    return run
+
+
+def test_the_intervention_of_the_config_is_what_is_trained(finished, intervened):
+    state = json.loads((intervened / "checkpoint-2/trainer_state.json").read_text())
+    first, last = state["log_history"][:2]
+    assert first["intervention/weight"] == 3
+    assert last["intervention/weight"] > 3
+    assert 0 < first["intervention/changed"] < 1
+    before, after = (
+        {n: p.clone() for n, p in load_policy(run / "checkpoint-1").trained().items()}
+        for run in (finished, intervened)
+    )
+    assert any(not torch.equal(before[name], after[name]) for name in before)
+
+
+def test_a_run_with_another_intervention_is_refused(intervened):
+    with pytest.raises(InvalidValue, match="another config"):
+        train(CONFIG, intervened)
+
+
+def test_an_intervened_run_that_is_prolonged_is_the_longer_run(intervened, tmp_path):
+    """For one that follows no schedule."""
+    shutil.copytree(intervened, tmp_path / "copy")
+    longer = prolong(tmp_path / "copy", 1)
+    train(longer, tmp_path / "copy")
+    shutil.copytree(intervened / "imitation", tmp_path / "longer" / "imitation")
+    train(longer, tmp_path / "longer")
+    assert digests(tmp_path / "copy", 3) == digests(tmp_path / "longer", 3)

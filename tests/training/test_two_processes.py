@@ -1,15 +1,22 @@
 """The same run, its work divided between two processes of this machine."""
 
+import json
 import shutil
 
 import numpy as np
 import pytest
 
 from entrometer.errors import InvalidValue
+from entrometer.interventions import intervention
 from entrometer.policy.checkpoint import load_checkpoint
 from entrometer.runs import newest_complete, read_update, update_path, verify
 from entrometer.training import read_config
 from entrometer.training import run as room
+from tests.training.recorded_gradient import (
+    distance,
+    recorded_gradient,
+    trained_gradient,
+)
 from tests.training.toy import digests, quietly
 from tests.training.two_processes import (
     CONFIGS,
@@ -36,6 +43,13 @@ def uncut_whole(tmp_path_factory):
     return path
 
 
+@pytest.fixture(scope="module")
+def uncut_intervened(tmp_path_factory):
+    path = tmp_path_factory.mktemp("two") / "uncut"
+    data_parallel(path, "intervened")
+    return path
+
+
 @pytest.fixture(scope="module", params=CONFIGS)
 def sharded(request, tmp_path_factory):
     path = tmp_path_factory.mktemp("two") / "sharded"
@@ -46,8 +60,16 @@ def sharded(request, tmp_path_factory):
 @pytest.fixture(scope="module")
 def not_sharded(sharded, request):
     """The same training with the model whole on both processes."""
-    adapter = read_config(sharded).adapter is not None
-    return request.getfixturevalue("uncut" if adapter else "uncut_whole")
+    trained = trained_of(sharded)
+    name = "uncut" if trained == "adapter" else f"uncut_{trained}"
+    return request.getfixturevalue(name)
+
+
+def trained_of(run):
+    """The name of a run's config."""
+    config = read_config(run)
+    (name,) = [name for name, known in CONFIGS.items() if known == config]
+    return name
 
 
 def cut(run, path):
@@ -159,9 +181,30 @@ def close(part, whole):
 
 
 def test_sharded_training_that_is_killed_goes_on_to_the_same_bits(sharded, tmp_path):
-    trained = "whole" if read_config(sharded).adapter is None else "adapter"
+    trained = trained_of(sharded)
     path = tmp_path / "killed"
     fully_sharded_until_killed(path, trained, step=6)
     assert newest_complete(path) == (path / "checkpoint-5", [])
     fully_sharded(path, trained)
     assert digests(path, TWO.steps) == digests(sharded, TWO.steps)
+
+
+def test_the_gradient_of_an_intervention_is_that_of_the_rows_of_both(uncut_intervened):
+    """Once more on one process, from the recorded rows, with the settings of a step."""
+    path, steps = uncut_intervened, TWO.steps
+    last = path / f"checkpoint-{steps}"
+    logs = json.loads((last / "trainer_state.json").read_text())["log_history"]
+    for step, log in enumerate(logs[:steps], start=1):
+        weight = log["intervention/weight"]
+        chosen = intervention(f"toy-lively:weight={weight!r}")
+        expected = recorded_gradient(path, step, chosen, steps=steps)
+        assert distance(trained_gradient(path, step), expected) < 1e-5
+    assert weight > logs[0]["intervention/weight"] == 0.5
+
+
+def test_an_intervened_run_of_two_processes_goes_on_to_the_same_bits(
+    uncut_intervened, tmp_path
+):
+    path = cut(uncut_intervened, tmp_path / "cut")
+    data_parallel(path, "intervened")
+    assert digests(path, TWO.steps) == digests(uncut_intervened, TWO.steps)

@@ -10,8 +10,11 @@ from random import Random
 from typing import Any
 
 import torch
+from torch import Tensor
 from transformers.trainer_pt_utils import safe_globals
 
+from entrometer import interventions
+from entrometer.interventions import TokenTables, dr_grpo
 from entrometer.policy import tiny_policy
 from entrometer.tasks import Problem, Score, Split, register
 from entrometer.training import ImitationConfig, Instrument, MicroBatch, TrainConfig
@@ -143,6 +146,7 @@ def digests(run: Path, step: int) -> dict[str, str]:
         "scheduler",
         "window",
         "instruments",
+        "intervention",
     )
     paths = [p for p in checkpoint.iterdir() if p.name.startswith(names)]
     paths += (run / "updates").iterdir()
@@ -154,6 +158,18 @@ def digests(run: Path, step: int) -> dict[str, str]:
         # draws from it which entry of a list to look at.
         found[path.name] = str((state["cpu"].tolist(), state["numpy"]))
     return found
+
+
+def _next(settings: dict[str, float], mean_entropy: float) -> dict[str, float]:
+    return settings | {"weight": settings["weight"] + mean_entropy / 7}
+
+
+@interventions.register("toy-lively", adapt=_next)
+def lively(tables: TokenTables, *, weight: float = 0.5, bonus: float = 0.05) -> Tensor:
+    """More weight where there is more entropy than on average, and a bonus for it."""
+    share = tables.count * tables.length_limit / tables.mask.sum()
+    more = 1 + weight * (tables.H.detach() > tables.mean_entropy)
+    return more * dr_grpo(tables) - bonus * share * tables.H
 
 
 @register("toy-letters")

@@ -24,8 +24,13 @@ TWO = replace(
     window=2,
 )
 
-# What is trained: an adapter, or every parameter.
-CONFIGS = {"adapter": TWO, "whole": replace(TWO, adapter=None, learning_rate=1e-3)}
+# What is trained: an adapter, or every parameter; or an adapter with a loss whose
+# statistics are of the whole update, and which adapts.
+CONFIGS = {
+    "adapter": TWO,
+    "whole": replace(TWO, adapter=None, learning_rate=1e-3),
+    "intervened": replace(TWO, intervention="toy-lively", max_grad_norm=0.0),
+}
 
 
 def data_parallel(path: Path, trained: str = "adapter") -> None:

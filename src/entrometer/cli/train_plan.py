@@ -16,6 +16,7 @@ from entrometer.policy import Policy, load_policy, sample
 from entrometer.runs import Rollouts, Sampler, newest_complete
 from entrometer.tasks import Problem, Split, Task, task
 from entrometer.training.config import TrainConfig
+from entrometer.training.trainable import looks_ahead, trainable
 
 _FEW, _MORE = 4, 16
 
@@ -49,6 +50,7 @@ def dry_run(config: TrainConfig, run: Path | None, *, as_json: bool) -> None:
         f"Dr-GRPO: {left} updates of {config.prompts} prompts x {config.responses} "
         f"responses; {responses} responses to sample, at most "
         f"{responses * config.max_tokens} tokens\n"
+        f"intervention: {plain(config.intervention)}\n"
         f"checkpoints: one every {config.save_every} updates\n" + plain(f"time: {told}")
     )
 
@@ -86,6 +88,9 @@ def _seconds(config: TrainConfig, imitation: int, steps: int) -> float:
         a_step += (
             draw.at(config.predict_prompts) + 2 * update.at(config.predict_prompts)
         ) / config.predict_every
+    if looks_ahead(trainable(config.intervention), config.micro_batch):
+        # The way there is about half of the way back.
+        a_step += update.at(batch) / 3
     return loading + imitation * update.at(config.imitation.batch) + steps * a_step
 
 

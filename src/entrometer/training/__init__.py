@@ -16,6 +16,7 @@ if TYPE_CHECKING:
         save_config,
     )
     from entrometer.training.instruments import Instrument, Instrumented, MicroBatch
+    from entrometer.training.intervened import Intervened
     from entrometer.training.recorder import Recorder
     from entrometer.training.run import prolong, train
     from entrometer.training.trainer import Trainer
@@ -25,6 +26,7 @@ _HOMES = {
     "ImitationConfig": "config",
     "Instrument": "instruments",
     "Instrumented": "instruments",
+    "Intervened": "intervened",
     "MicroBatch": "instruments",
     "Recorder": "recorder",
     "TrainConfig": "config",
@@ -40,6 +42,7 @@ __all__ = [
     "ImitationConfig",
     "Instrument",
     "Instrumented",
+    "Intervened",
     "MicroBatch",
     "Recorder",
     "TrainConfig",

@@ -8,6 +8,8 @@ from typing import Any, TypeVar
 from entrometer.errors import InvalidValue, nearest_name
 from entrometer.runs import atomic_write
 
+_PLAIN = "dr-grpo"
+
 
 @dataclass(frozen=True, kw_only=True)
 class AdapterConfig:
@@ -116,6 +118,10 @@ class TrainConfig:
     format_weight: float = 0.0
     """Weight of the format in the reward; the verified answer has 1."""
 
+    intervention: str = _PLAIN
+    """What is done to the loss: a name, or `name:setting=value,setting=value`. The page
+    on interventions lists the names, and so does the answer to any other."""
+
     predict_every: int = 0
     """Steps from one prediction of the entropy change to the next; 0 for none."""
 
@@ -161,6 +167,11 @@ class TrainConfig:
                 f"ones, got problems={self.problems}; give more, or make prompts or "
                 "window smaller"
             )
+        if self.intervention != _PLAIN:
+            # Interventions are torch's, and a plain config is read without it.
+            from entrometer.training.trainable import trainable
+
+            trainable(self.intervention)
 
     def task_settings(self) -> dict[str, str]:
         """What the task is made with, besides its name."""

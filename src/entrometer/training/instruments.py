@@ -51,6 +51,10 @@ class MicroBatch:
     H: Float[Tensor, "B T"]
     """Entropy of each next-token distribution, in nats."""
 
+    alpha: Float[Tensor, "B T"] | None = None
+    r"""$-\partial L/\partial S$ up to a constant, where an intervention gives the loss;
+    None where it is TRL's."""
+
 
 class Instrument:
     """Watches the updates of a trainer; every hook may stay as it is.

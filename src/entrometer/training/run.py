@@ -32,7 +32,8 @@ from entrometer.training.processes import on_cpu, processes
 from entrometer.training.progress import Progress, ShowProgress, without_bars
 from entrometer.training.recorder import Recorder
 from entrometer.training.rewards import prompt_table, reward_functions
-from entrometer.training.sharding import sharded
+from entrometer.training.sharding import deepspeed, fsdp, sharded
+from entrometer.training.trainable import looks_ahead, require_a_way_ahead, trainable
 from entrometer.training.trainer import Trainer
 
 logger = logging.getLogger(__name__)
@@ -56,6 +57,9 @@ def train(config: TrainConfig, run: Path, *, progress: Progress | None = None) -
             f"(FSDP, DeepSpeed), got predict_every={config.predict_every}; set it to "
             "0, or train with data parallelism"
         )
+    intervention = trainable(config.intervention)
+    if looks_ahead(intervention, config.micro_batch):
+        require_a_way_ahead(intervention, fsdp=fsdp(), deepspeed=deepspeed())
     _settle(config, run)
     chosen = task(config.task, **config.task_settings())
     with without_bars():
@@ -144,6 +148,7 @@ def make_trainer(
         reward_funcs=list(reward_functions(task, problems)),
         instruments=_instruments(config, task, policy),
         base=config.policy,
+        intervention=config.intervention,
     )
     trainer.remove_callback(PrinterCallback)
     trainer.add_callback(ShowProgress("Dr-GRPO", progress))

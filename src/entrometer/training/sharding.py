@@ -15,7 +15,17 @@ _Trainer: Any = object
 
 def sharded() -> bool:
     """Whether `accelerate launch` was told to give each process a part of the model."""
-    return _told("ACCELERATE_USE_FSDP") or _told("ACCELERATE_USE_DEEPSPEED")
+    return fsdp() or deepspeed()
+
+
+def fsdp() -> bool:
+    """Whether it was told to do so by torch's own means."""
+    return _told("ACCELERATE_USE_FSDP")
+
+
+def deepspeed() -> bool:
+    """Whether it was told to do so by DeepSpeed."""
+    return _told("ACCELERATE_USE_DEEPSPEED")
 
 
 class Sharded(_Trainer):  # type: ignore[misc]
@@ -55,7 +65,7 @@ def _shard_on_processors() -> None:
     """
     state = processes()
     on_processors = state.distributed_type is DistributedType.MULTI_CPU
-    if on_processors and _told("ACCELERATE_USE_FSDP"):
+    if on_processors and fsdp():
         state.distributed_type = DistributedType.MULTI_GPU
 
 

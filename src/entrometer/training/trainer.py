@@ -26,7 +26,7 @@ from entrometer.runs import (
 )
 from entrometer.training.adapter_files import lean_on_base
 from entrometer.training.epoch_sampler import EpochSampler
-from entrometer.training.instruments import Instrumented
+from entrometer.training.intervened import Intervened
 from entrometer.training.optimizer_file import number_optimizer
 from entrometer.training.sharding import Sharded
 
@@ -34,8 +34,11 @@ logger = logging.getLogger(__name__)
 
 _STAGE = ".saving"
 
+_ADAPTED = "intervention.json"
+"""Settings of the next step, of an intervention that adapts."""
 
-class Trainer(Sharded, Instrumented, GRPOTrainer):  # type: ignore[misc]
+
+class Trainer(Sharded, Intervened, GRPOTrainer):  # type: ignore[misc]
     """A `GRPOTrainer` that is watched, and that can be stopped anywhere.
 
     A checkpoint holds what TRL leaves out, the generation window and the place in it,
@@ -50,7 +53,7 @@ class Trainer(Sharded, Instrumented, GRPOTrainer):  # type: ignore[misc]
             *args: As for TRL's.
             base: Name of what an adapter sits on: its checkpoints then lean on that,
                 and are as small as they can be.
-            **kwargs: As for TRL's, and the `instruments`.
+            **kwargs: As for TRL's, the `instruments` and the `intervention`.
         """
         super().__init__(*args, **kwargs)
         self._base = base
@@ -172,6 +175,8 @@ class Trainer(Sharded, Instrumented, GRPOTrainer):  # type: ignore[misc]
         if self.args.should_save:
             states = [i.state() for i in self.instruments]
             (directory / "instruments.json").write_text(json.dumps(states))
+            if settings := self.intervention_state():
+                (directory / _ADAPTED).write_text(json.dumps(settings))
 
     def _load_optimizer_and_scheduler(self, checkpoint: str | None) -> None:
         super()._load_optimizer_and_scheduler(checkpoint)
@@ -189,6 +194,8 @@ class Trainer(Sharded, Instrumented, GRPOTrainer):  # type: ignore[misc]
         states = json.loads((directory / "instruments.json").read_text())
         for instrument, state in zip(self.instruments, states, strict=True):
             instrument.restore(state)
+        if (directory / _ADAPTED).is_file():
+            self.restore_intervention(json.loads((directory / _ADAPTED).read_text()))
 
     def _on_device(self, inputs: Any) -> Any:
         if isinstance(inputs, Tensor):
@@ -212,7 +219,7 @@ class Trainer(Sharded, Instrumented, GRPOTrainer):  # type: ignore[misc]
             "processes": self.accelerator.num_processes,
             "responses": self.num_generations,
             "window": self.args.steps_per_generation,
-        }
+        } | self.about_intervention()
 
     def _recorded_since_last(self) -> list[Path]:
         step = self.state.global_step

@@ -28,7 +28,8 @@ class EffectiveSampleSize(Instrument):
     $$w_{ik} = m_{ik}\,r_{ik}A_{ik}\,[\text{the minimum of } rA \text{ and }
     \mathrm{clip}(r)A \text{ is not clipped}],$$
 
-    over the response's length for `grpo`; $w = m\min(r, \epsilon_{high})A$ for `cispo`.
+    over the response's length for `grpo`; $w = m\min(r, \epsilon_{high})A$ for `cispo`;
+    with an intervention, its $\alpha$.
     A token that is clipped, and a response with the mean reward of its group, weigh
     nothing.
 
@@ -60,7 +61,8 @@ class EffectiveSampleSize(Instrument):
         """Add the moments of the weights of a micro-batch."""
         mask = micro.response_mask.bool()
         r = (micro.S - micro.S_old).where(mask, 0.0).exp() * mask
-        w = token_weights(trainer, micro).abs()
+        alpha = micro.alpha
+        w = (token_weights(trainer, micro) if alpha is None else alpha).abs()
         columns = (w, w.sum(dim=1), r)
         self._sums.append(torch.stack([m for c in columns for m in _moments(c)]))
 

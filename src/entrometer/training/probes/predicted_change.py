@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from entrometer import passes
 from entrometer.calculus import Vector
@@ -22,11 +22,12 @@ from entrometer.estimators import (
     linear_statistics,
     linear_term,
 )
-from entrometer.policy import Policy, Precision, sample
+from entrometer.policy import Policy, sample
 from entrometer.runs.rollouts import Rollouts
 from entrometer.runs.seeds import response_seeds
 from entrometer.training.instruments import Instrument
 from entrometer.training.probes.whole_parameters import require_whole_parameters
+from entrometer.training.trained_policy import trained_policy, trained_precision
 
 
 class PredictedChange(Instrument):
@@ -78,7 +79,7 @@ class PredictedChange(Instrument):
     def attach(self, trainer: Any) -> None:
         """Refuse what cannot be moved and measured."""
         require_whole_parameters(trainer, "PredictedChange")
-        _precision(trainer.model)
+        trained_precision(trainer.model, "PredictedChange")
         if len(self.prompts) < trainer.accelerator.num_processes:
             raise InvalidValue(
                 f"PredictedChange: expected a prompt for each of "
@@ -89,7 +90,7 @@ class PredictedChange(Instrument):
     def update(self, trainer: Any, step: int) -> Mapping[str, float]:
         """Remember where the update starts from."""
         if step % self.every == 0:
-            policy = _policy(trainer)
+            policy = trained_policy(trainer, "PredictedChange")
             self._before = {n: p.clone() for n, p in policy.trained().items()}
         return {}
 
@@ -98,7 +99,7 @@ class PredictedChange(Instrument):
         if not self._before:
             return {}
         before, self._before = self._before, {}
-        policy = _policy(trainer)
+        policy = trained_policy(trainer, "PredictedChange")
         with _evaluating(policy):
             linear, change = self._measure(trainer, policy, before, step)
         m = len(self.prompts)
@@ -149,27 +150,6 @@ class PredictedChange(Instrument):
             max_tokens=trainer.max_completion_length,
             seed=seeds[share],
         )
-
-
-def _policy(trainer: Any) -> Policy:
-    processing = trainer.processing_class
-    return Policy(
-        model=trainer.model,
-        tokenizer=getattr(processing, "tokenizer", processing),
-        precision=_precision(trainer.model),
-        source=trainer.model.config._name_or_path,
-    )
-
-
-def _precision(model: nn.Module) -> Precision:
-    dtype = next(model.parameters()).dtype
-    for precision in Precision:
-        if precision.dtype == dtype:
-            return precision
-    raise InvalidValue(
-        f"PredictedChange: expected weights in one of {', '.join(Precision)}, got "
-        f"{dtype}; load the model in float32 or bfloat16, or leave it out"
-    )
 
 
 def _put(policy: Policy, values: Vector) -> None:
