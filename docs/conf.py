@@ -41,6 +41,7 @@ nitpicky = True
 nitpick_ignore_regex = [
     (r"py:.*", r"(collections|jaxtyping|numpy|np|os|pathlib|random|scipy|torch)\..*"),
     (r"py:class", r"Tensor|ndarray|NDArray"),
-    # A type variable: any function or class that makes a task.
+    # Type variables: any function or class that makes a task, any loss of tokens.
     (r"py:class", r"entrometer\.tasks\.registry\.Factory"),
+    (r"py:class", r"entrometer\.interventions\.registry\.Function"),
 ]

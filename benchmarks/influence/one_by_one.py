@@ -20,7 +20,8 @@ from entrometer.estimators import (
 from entrometer.experiments.influence.folds import Evaluation
 from entrometer.experiments.influence.tables import updated
 from entrometer.experiments.requests import Worker
-from entrometer.experiments.update import Batch, StepVectors, adjoint
+from entrometer.experiments.update import StepVectors, adjoint
+from entrometer.experiments.update_batch import Batch
 from entrometer.policy import Policy
 
 PROMPTS = 8

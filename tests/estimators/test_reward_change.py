@@ -220,3 +220,21 @@ def test_a_misspelt_baseline_is_refused_with_the_nearest():
     sums = PromptSums(("responses", "r", "x", "rx"), np.arange(2), np.full((2, 4), 2.0))
     with pytest.raises((InvalidValue, TypeError), match="group"):
         reward_change(sums, baseline="grop")
+
+
+def test_a_part_of_a_batch_may_take_the_whole_batch_s_mean_off():
+    prompt, r = np.array([0, 1, 2, 3]), np.array([1.0, 0.0, 1.0, 1.0])
+    dS = np.array([0.5, -1.0, 2.0, 0.25])
+
+    def sums(rows):
+        responses = Responses.from_lengths(prompt[rows], np.ones(len(rows), int))
+        tangents = Tangents(dS=dS[rows], dH=np.zeros(len(rows)))
+        return reward_slope_statistics(responses, r[rows], tangents)
+
+    rows = [1, 3]
+    found = reward_change(sums(rows), baseline="batch", whole=sums([0, 1, 2, 3]))
+    others = [(r.sum() - r[i]) / 3 for i in rows]
+    expected = np.mean((r[rows] - others) * dS[rows])
+    assert found.value == pytest.approx(expected, rel=1e-14)
+    itself = reward_change(sums(rows), baseline="batch", whole=sums(rows))
+    assert itself.value == reward_change(sums(rows), baseline="batch").value

@@ -1,5 +1,7 @@
 """The step that is measured is the step that training took."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -8,15 +10,15 @@ from entrometer import passes
 from entrometer.calculus import norm
 from entrometer.errors import EntrometerError
 from entrometer.estimators import GradientWeights
-from entrometer.experiments.update import (
-    make_step,
-    read_step,
-    recorded_batch,
-    sampled_batch,
-    write_step,
-)
+from entrometer.experiments.entropy_change.config import MeasureConfig
+from entrometer.experiments.entropy_change.plan import plan
+from entrometer.experiments.update import make_step, read_step, write_step
+from entrometer.experiments.update_batch import recorded_batch, sampled_batch
 from entrometer.policy import load_checkpoint
 from entrometer.runs import read_update, update_path
+from entrometer.training.run import train
+from tests.experiments.conftest import CONFIG
+from tests.training.toy import quietly
 
 
 @pytest.mark.parametrize("step", [0, 1, 2])
@@ -26,7 +28,7 @@ def test_the_recorded_batch_makes_the_step_that_training_took(trained, step):
         for n in (step, step + 1)
     )
     batch = recorded_batch(read_update(update_path(trained, step + 1)))
-    v = make_step(before, batch, max_grad_norm=1.0).direction
+    v = make_step(before, batch, max_grad_norm=1.0).update.direction
     here, there = before.policy.trained(), after.policy.trained()
     taken = {n: (there[n] - here[n]) / before.learning_rate for n in here}
     difference = {n: taken[n] - v[n] for n in here}
@@ -36,12 +38,11 @@ def test_the_recorded_batch_makes_the_step_that_training_took(trained, step):
 
 
 def test_advantages_of_a_sampled_batch_are_centred_within_groups(measured, config):
-    from entrometer.experiments.entropy_change.plan import plan
     from entrometer.runs import read_rollouts
 
     (point,) = plan(config)
     drawn = read_rollouts(point.updates[1].step.batch.path(measured / "passes"))
-    batch = sampled_batch(drawn, 3)
+    batch = sampled_batch(drawn)
     first = np.cumsum(drawn.length) - drawn.length
     alpha = batch.alpha[first] * drawn.count * config.max_tokens
     centred = drawn.reward.reshape(-1, 3)
@@ -82,7 +83,7 @@ def test_alpha_pulls_on_the_loss_of_the_trainer(trained):
 def test_a_step_comes_back_as_it_was(trained, tmp_path):
     checkpoint = load_checkpoint(trained / "checkpoint-1", base="tiny")
     batch = recorded_batch(read_update(update_path(trained, 2)))
-    update = make_step(checkpoint, batch, max_grad_norm=1.0)
+    update = make_step(checkpoint, batch, max_grad_norm=1.0).update
     write_step(tmp_path / "step", update)
     read = read_step(tmp_path / "step")
     assert read.kappa == update.kappa
@@ -95,3 +96,41 @@ def test_a_damaged_step_is_told(tmp_path):
     (tmp_path / "step").write_bytes(b"\x08")
     with pytest.raises(EntrometerError, match="delete it and go on"):
         read_step(tmp_path / "step")
+
+
+@pytest.mark.parametrize("text", ["grpo", "high-entropy:rho=0.5"])
+def test_a_training_with_an_intervention_is_measured_with_it(tmp_path, text):
+    run = tmp_path / "run"
+    with quietly(), torch.random.fork_rng(devices=[]):
+        train(replace(CONFIG, steps=2, intervention=text), run)
+    before, after = (
+        load_checkpoint(run / f"checkpoint-{n}", base="tiny") for n in (1, 2)
+    )
+    rows = read_update(update_path(run, 2))
+    here, there = before.policy.trained(), after.policy.trained()
+    taken = {n: (there[n] - here[n]) / before.learning_rate for n in here}
+
+    def off(batch):
+        v = make_step(before, batch, max_grad_norm=1.0).update.direction
+        return norm({n: taken[n] - v[n] for n in here}) / norm(v)
+
+    assert off(recorded_batch(rows, text)) < 2e-3
+    assert off(recorded_batch(rows)) > 2e-2
+    config = MeasureConfig(
+        checkpoints=(str(run / "checkpoint-1"),),
+        policy="tiny",
+        task="toy-letters",
+        problems=16,
+        max_tokens=6,
+        intervention=text,
+    )
+    batch = plan(config)[0].updates[0].step.batch
+    plain = plan(replace(config, intervention="dr-grpo"))[0].updates[0].step.batch
+    assert batch.intervention.startswith(text)
+    assert (plain.intervention, plain.sha256) == ("", batch.sha256)
+
+
+@pytest.mark.parametrize("text", ["adaptive-bonus", "entrocraft", "clip-v"])
+def test_a_loss_that_rows_do_not_tell_is_refused(trained, text):
+    with pytest.raises(EntrometerError, match="--updates sampled-1"):
+        recorded_batch(read_update(update_path(trained, 1)), text)

@@ -5,6 +5,7 @@ import sys
 from collections.abc import Sequence
 
 from entrometer.cli import (
+    compare,
     demo,
     evaluate,
     influence,
@@ -25,6 +26,7 @@ VERBS: dict[str, Verb] = {
     "measure": measure,
     "influence": influence,
     "kernel": kernel,
+    "compare": compare,
     "report": report,
     "replay": replay,
 }

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import tyro
 
-from entrometer.cli import influence, kernel, measure
+from entrometer.cli import compare, influence, kernel, measure
 from entrometer.cli.difference import first_difference
 from entrometer.cli.experiment import Experiment
 from entrometer.cli.output import plain, print_json
@@ -145,6 +145,7 @@ KINDS = {
         # The seconds that it took are in the table `whole`.
         tuple(f"results/{name}.parquet" for name in TABLES if name != "whole"),
     ),
+    "minibatches": Kind("comparison", _again(compare.EXPERIMENT), _RESULTS),
     "imitation": Kind(
         "training", _train, ("updates/*.parquet", "checkpoint-*/*.safetensors")
     ),

@@ -24,6 +24,7 @@ _TRAINED = (
     "temperature",
     "max_tokens",
     "max_grad_norm",
+    "intervention",
 )
 
 

@@ -41,7 +41,10 @@ def reward_slope_statistics(
 
 
 def reward_change(
-    sums: PromptSums, *, baseline: RewardBaseline = "group"
+    sums: PromptSums,
+    *,
+    baseline: RewardBaseline = "group",
+    whole: PromptSums | None = None,
 ) -> Linearised:
     r"""$\overline{(r - \bar r_-)\,x}$: true $\Delta J$, or its slope, as the sums say.
 
@@ -49,6 +52,12 @@ def reward_change(
     matched pair. $\bar r_-$ is the mean reward of the others (leave one out), which is
     independent of the response and so costs no bias. Both forms need only per-prompt
     sums: $\sum_g(r_g - \bar r_{-g})x_g = \frac{G}{G-1}(\sum rx - \sum r\sum x/G)$.
+
+    Args:
+        sums: Of the prompts that are asked.
+        baseline: Whose mean reward is taken off.
+        whole: Sums of `responses` and `r` of a larger batch that "batch" is the mean
+            of, as in `reward_gradient_weights`; None for `sums` itself.
     """
     n, r, x, rx = (sums.of_prompts(c) for c in ("responses", "r", "x", "rx"))
     N = n.sum()
@@ -58,8 +67,12 @@ def reward_change(
         y = n / (n - 1) * (rx - r * x / n)
         noise_of_baseline = 0.0
     else:
-        y = rx - x * _mean_of_other_prompts(n, r)
-        noise_of_baseline = x.sum() / N * (r - r.sum() / N * n)
+        whole = whole or sums
+        n_all, r_all = whole.of_prompts("responses"), whole.of_prompts("r")
+        row = np.searchsorted(whole.prompt, sums.prompt)
+        y = rx - x * _mean_of_other_prompts(n_all, r_all)[row]
+        pull_of_r = (r - r_all.sum() / n_all.sum() * n) / n_all.sum()
+        noise_of_baseline = x.sum() * pull_of_r
     J = y.sum() / N
     return Linearised(
         value=float(J),

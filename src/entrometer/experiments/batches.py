@@ -8,6 +8,8 @@ import numpy as np
 from entrometer.errors import InvalidValue
 from entrometer.experiments.config import ExperimentConfig
 from entrometer.experiments.requests import Draw, Recorded, Step, Subject
+from entrometer.experiments.update_batch import PLAIN
+from entrometer.interventions import intervention
 from entrometer.policy.content import weights_key
 from entrometer.runs import response_seeds, update_path
 from entrometer.runs.content import content_key, file_sha256
@@ -31,7 +33,7 @@ def step_of(config: ExperimentConfig, subject: Subject, name: str, steps: int) -
     """The update of a name, at a checkpoint that has so many steps behind it."""
     batch: Recorded | Draw
     if name == "recorded":
-        batch = recorded(Path(subject.path), steps + 1)
+        batch = recorded(config, Path(subject.path), steps + 1)
     else:
         seed = int(name.removeprefix("sampled-"))
         # Apart from the evaluation batch, whatever the two seeds are.
@@ -44,7 +46,7 @@ def step_of(config: ExperimentConfig, subject: Subject, name: str, steps: int) -
     return Step(subject=subject, batch=batch, max_grad_norm=config.max_grad_norm)
 
 
-def recorded(checkpoint: Path, step: int) -> Recorded:
+def recorded(config: ExperimentConfig, checkpoint: Path, step: int) -> Recorded:
     """The batch of an optimizer step, from the recorder beside a checkpoint."""
     path = update_path(checkpoint.parent, step)
     if not path.is_file():
@@ -53,7 +55,13 @@ def recorded(checkpoint: Path, step: int) -> Recorded:
             f"{path}, got no such file; give --updates sampled-1, or train with "
             "the recorder"
         )
-    return Recorded(path=str(path), sha256=file_sha256(path))
+    chosen = intervention(config.intervention)
+    plain = chosen == intervention(PLAIN)
+    return Recorded(
+        path=str(path),
+        sha256=file_sha256(path),
+        intervention="" if plain else chosen.text,
+    )
 
 
 def evaluation(config: ExperimentConfig, subject: Subject) -> tuple[Draw, ...]:

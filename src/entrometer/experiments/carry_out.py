@@ -17,10 +17,10 @@ Stages = dict[str, dict[str, float | int]]
 def carry_out(requests: Iterable[Request], store: Path, progress: Progress) -> Stages:
     """Carry out in order what is missing; the passes and seconds of each kind."""
     worker = Worker(store)
-    missing = [r for r in requests if not r.path(store).exists()]
-    total, done = sum(units(r) for r in missing), 0.0
+    wanted = missing(requests, store)
+    total, done = sum(units(r) for r in wanted), 0.0
     stages: Stages = {}
-    for request in missing:
+    for request in wanted:
         began = time.perf_counter()
         request.carry_out(worker)
         stage = stages.setdefault(request.kind, {"passes": 0, "seconds": 0.0})
@@ -29,3 +29,19 @@ def carry_out(requests: Iterable[Request], store: Path, progress: Progress) -> S
         done += units(request)
         progress(done, total, request.kind)
     return stages
+
+
+def missing(requests: Iterable[Request], store: Path) -> list[Request]:
+    """What the store has not."""
+    return [r for r in requests if not r.path(store).exists()]
+
+
+def added(a: Stages, b: Stages) -> Stages:
+    """Passes and seconds of both, by kind."""
+    return {
+        kind: {
+            name: a.get(kind, {}).get(name, 0) + b.get(kind, {}).get(name, 0)
+            for name in ("passes", "seconds")
+        }
+        for kind in {**a, **b}
+    }

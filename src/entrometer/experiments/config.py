@@ -57,6 +57,10 @@ class ExperimentConfig:
     max_grad_norm: float = 1.0
     """Norm that the update's gradient is clipped to; 0 for no clipping."""
 
+    intervention: str = "dr-grpo"
+    """Loss of the training, with which a recorded batch made its step; a sampled one
+    makes it with plain Dr-GRPO."""
+
     precision: PrecisionName = "float32"
     """What the policy computes in; `float64` samples in float32."""
 

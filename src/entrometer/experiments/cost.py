@@ -4,12 +4,12 @@ from collections.abc import Callable
 from functools import cache
 from typing import NamedTuple
 
-from entrometer.experiments.requests import Draw, Recorded, Request
+from entrometer.experiments.requests import Draw, Minibatch, Recorded, Request
 from entrometer.passes import TOKEN_BUDGET
 from entrometer.runs import read_update
 
-Batch = Request | Recorded
-"""Responses by where they come from: a draw, or a recorded batch."""
+Batch = Request | Recorded | Minibatch
+"""Responses by where they come from."""
 
 
 class Size(NamedTuple):
@@ -45,6 +45,8 @@ def count(batch: Batch) -> int:
     """Responses of a batch; a recorded one is opened once."""
     if isinstance(batch, Draw):
         return len(batch.problems)
+    if isinstance(batch, Minibatch):
+        return round(count(batch.batch) / batch.parts)
     assert isinstance(batch, Recorded), batch
     return _recorded(batch)
 

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
 
@@ -49,10 +49,17 @@ def finish(
     for name, row in tables.items():
         write_rows(results / f"{name}.parquet", row, getattr(found, name))
     _write_json(run / "summary.json", summary)
-    inputs = {name: asdict(subject) for name, subject in subjects.items()}
+    inputs = {name: _input(subject) for name, subject in subjects.items()}
     about = {"inputs": inputs, "stages": stages, **about_machine()}
     _write_json(run / "about.json", about)
     seal(run, about={"kind": kind}, without=("passes",))
+
+
+def _input(subject: Subject) -> dict[str, Any]:
+    advanced = subject.advanced and subject.advanced.key
+    return {f.name: getattr(subject, f.name) for f in fields(subject)} | {
+        "advanced": advanced
+    }
 
 
 def _write_json(path: Path, content: dict[str, Any]) -> None:

@@ -87,6 +87,8 @@ def register(
 ) -> Callable[[Function], Function]:
     """Return a decorator that lets `intervention` find a function by `name`.
 
+    ::
+
         @register("half", by_token=True)
         def half(tables: TokenTables, *, weight: float = 0.5) -> Tensor:
             return weight * plain(tables)

@@ -10,6 +10,7 @@ from markupsafe import Markup
 from entrometer import __version__
 from entrometer.errors import InvalidValue
 from entrometer.report import tables
+from entrometer.report.agreement import agreements
 from entrometer.report.draining import draining, draining_tokens
 from entrometer.report.figures import plots
 from entrometer.report.heat.choose import BUDGET as TOKENS
@@ -17,6 +18,7 @@ from entrometer.report.heat.page import heat, heated
 from entrometer.report.influence import influences
 from entrometer.report.plot import Plot
 from entrometer.report.read import (
+    ComparisonRun,
     InfluenceRun,
     KernelRun,
     MeasurementRun,
@@ -24,6 +26,7 @@ from entrometer.report.read import (
     TrainingRun,
     read_runs,
 )
+from entrometer.report.remedies import remedies, strengths
 from entrometer.report.samples import BUDGET, Checkpoint, by_checkpoint
 from entrometer.report.settings import flat
 from entrometer.report.style import save, style
@@ -66,8 +69,8 @@ def write_report(runs: Sequence[Path], out: Path) -> Path:
     is escaped. The same runs give the same bytes.
 
     Args:
-        runs: Directories of measurements, of influence, of kernels and of training
-            runs; several are compared.
+        runs: Directories of measurements, of influence, of kernels, of comparisons of
+            interventions and of training runs; several are compared.
         out: The file to write; its directory is made.
 
     Returns:
@@ -114,6 +117,7 @@ def render(runs: Sequence[Run]) -> str:
     """The page of these runs."""
     measured = [run for run in runs if isinstance(run, MeasurementRun)]
     influential = [run for run in runs if isinstance(run, InfluenceRun)]
+    compared = [run for run in runs if isinstance(run, ComparisonRun)]
     found, missing = plots(runs)
     with style():
         figures = [
@@ -135,7 +139,10 @@ def render(runs: Sequence[Run]) -> str:
         tables.variances(measured),
         tables.evaluations([run for run in runs if isinstance(run, TrainingRun)]),
         whole_kernels([run for run in runs if isinstance(run, KernelRun)]),
+        agreements(compared),
+        remedies(compared),
     ]
+    folded = [("Interventions at other strengths", strengths(compared))]
     return environment.get_template("page.html.j2").render(
         title=_title(runs),
         sections=[_section(run, len(runs)) for run in runs],
@@ -143,6 +150,7 @@ def render(runs: Sequence[Run]) -> str:
         figures=figures,
         missing=missing,
         tables=[t for t in whole if t],
+        folded=[(name, t) for name, t in folded if t],
         heats=heated(tokens, TOKENS * len(influential) // len(runs)),
         heat=heat(tokens),
         version=__version__,

@@ -13,12 +13,14 @@ from entrometer.runs import (
     DamagedFile,
     Metrics,
     checkpoints,
+    comparison,
     influence,
     kernel,
     logged_metrics,
     measurement,
     read_metrics,
 )
+from entrometer.runs.comparison import ComparisonTables
 from entrometer.runs.complete import MANIFEST
 from entrometer.runs.influence import InfluenceTables
 from entrometer.runs.kernel import KernelTables
@@ -60,6 +62,13 @@ class KernelRun(FinishedRun):
 
 
 @dataclass(frozen=True)
+class ComparisonRun(FinishedRun):
+    """A comparison of interventions."""
+
+    tables: ComparisonTables
+
+
+@dataclass(frozen=True)
 class TrainingRun:
     """A training, and what an evaluation of its checkpoints found."""
 
@@ -69,11 +78,13 @@ class TrainingRun:
     config: dict[str, Any]
 
 
-Run = MeasurementRun | InfluenceRun | KernelRun | TrainingRun
+Measured = MeasurementRun | InfluenceRun | KernelRun | ComparisonRun
+Run = Measured | TrainingRun
 _NAMES = {
     "entropy change": measurement.TABLES,
     "influence": influence.TABLES,
     "kernel": kernel.TABLES,
+    "comparison": comparison.TABLES,
 }
 """Tables of a measurement by the kind that its manifest tells."""
 
@@ -108,7 +119,7 @@ def _read(path: Path, name: str) -> Run:
     )
 
 
-def _finished(path: Path, name: str) -> MeasurementRun | InfluenceRun | KernelRun:
+def _finished(path: Path, name: str) -> Measured:
     kind = _kind(path)
     missing = [n for n in _NAMES[kind] if not _table(path, n).is_file()]
     if missing:
@@ -138,6 +149,8 @@ def _finished(path: Path, name: str) -> MeasurementRun | InfluenceRun | KernelRu
         return InfluenceRun(**said, tables=influence.read_influence(path))
     if kind == "kernel":
         return KernelRun(**said, tables=kernel.read_kernel(path))
+    if kind == "comparison":
+        return ComparisonRun(**said, tables=comparison.read_comparison(path))
     return MeasurementRun(**said, tables=measurement.read_measurement(path))
 
 

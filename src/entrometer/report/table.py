@@ -18,6 +18,9 @@ class Table:
     words: int = 1
     """So many columns at the left are names; the others are numbers."""
 
+    code: tuple[int, ...] = ()
+    """Columns of names that are to be typed."""
+
 
 def table(
     caption: str, heads: Sequence[str], rows: Sequence[Sequence[str]], words: int = 1

@@ -17,7 +17,7 @@ from entrometer.estimators.scores import SCORES
 from entrometer.experiments.influence.gradients import objective_weights
 from entrometer.experiments.influence.plan import plan
 from entrometer.experiments.influence.removals import WAYS, checks, chosen
-from entrometer.experiments.influence.removed import _judging, change, prediction
+from entrometer.experiments.influence.removed import change, prediction
 from entrometer.experiments.influence.tables import updated
 from entrometer.experiments.requests import Worker
 from entrometer.experiments.update import adjoint
@@ -124,13 +124,15 @@ def test_prediction_is_the_difference_that_two_steps_make(opened):
     taken = np.isin(np.arange(moved.alpha.size), tokens)
     part = adjoint(pulled(worker, moved, moved.alpha * taken), step)
     without = {name: x - part[name] for name, x in step.direction.items()}
-    judge, columns = _judging(moved.evaluation)
+    judge, columns = moved.evaluation.half(1)
     eta, entropy, reward = 1e-6, 0.0, 0.0
     scored = objective_weights(moved.evaluation)[1].S[columns]
     share = judge.responses.count / moved.evaluation.responses.count
     for v, sign in ((without, 1), (step.direction, -1)):
         both = passes.forward_along(policy, judge.rollouts, v, [eta, -eta])
-        changes = [change(judge, there, "entropy").value for there in both]
+        changes = [
+            change(judge, there, "entropy", moved.evaluation).value for there in both
+        ]
         entropy += sign * (changes[0] - changes[1]) / 2
         reward += sign * scored @ (both[0].S - both[1].S) / 2 / share
     for objective, observed in (("entropy", entropy), ("reward", reward)):
@@ -143,7 +145,7 @@ def test_removals_are_measured_on_the_prompts_that_did_not_choose(opened, rows):
     _, moved = opened
     own = [r for r in rows.removals if r.update == moved.plan.name]
     assert len(own) == len(WAYS) * 2
-    judge, _ = _judging(moved.evaluation)
+    judge, _ = moved.evaluation.half(1)
     even = moved.evaluation.fold % 2 == 0
     assert not set(judge.rollouts.prompt) & set(moved.evaluation.rollouts.prompt[even])
     for r in own:

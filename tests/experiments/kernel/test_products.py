@@ -10,7 +10,8 @@ from entrometer.experiments.kernel import products
 from entrometer.experiments.kernel.operator import kernel_operator, top_eigenvalues
 from entrometer.experiments.kernel.products import cross_kernel, kernels
 from entrometer.experiments.kernel.rows import Slab, sweeps
-from entrometer.experiments.update import Batch, StepVectors
+from entrometer.experiments.update import StepVectors
+from entrometer.experiments.update_batch import Batch
 from entrometer.passes import layout
 from entrometer.policy.tiny import tiny_policy
 from tests.policy.small_models import plain_function, random_rollouts, small_policy
@@ -133,7 +134,16 @@ def test_the_cross_kernel_is_that_of_weighted_jacobians(sparse):
     P, alpha = rough(policy), np.random.default_rng(0).normal(size=batch.tokens)
     step = StepVectors(direction={}, preconditioner=P, kappa=0.3)
     room = a_third(policy, held.count + batch.count) if sparse else MEMORY
-    found = cross_kernel(policy, held, Batch(batch, alpha), step, memory=room)
+    zeros = np.zeros_like(alpha)
+    pulled = Batch(
+        rollouts=batch,
+        advantage=zeros,
+        log_ratio=zeros,
+        counted=zeros == 0,
+        alpha=alpha,
+        gamma=zeros,
+    )
+    found = cross_kernel(policy, held, pulled, step, memory=room)
     left, right = jacobian(policy, held), jacobian(policy, batch, alpha)
     assert apart(found, 0.3 * (left * flat(P)) @ right.T) < 1e-10
 

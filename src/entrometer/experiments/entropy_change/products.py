@@ -16,7 +16,8 @@ from entrometer.estimators import (
     entropy_gradient_weights,
     entropy_statistics,
 )
-from entrometer.experiments.update import Batch, StepVectors, adjoint
+from entrometer.experiments.update import StepVectors, adjoint
+from entrometer.experiments.update_batch import Batch
 from entrometer.policy import Policy
 from entrometer.runs import Rollouts
 

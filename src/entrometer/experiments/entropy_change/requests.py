@@ -13,8 +13,8 @@ from entrometer.experiments.entropy_change.products import (
 )
 from entrometer.experiments.requests import (
     Forward,
-    Recorded,
     Request,
+    Source,
     Step,
     Worker,
     read_draws,
@@ -39,7 +39,7 @@ class Products(Request):
         return 3.0
 
     @property
-    def batches(self) -> Sequence[Request | Recorded]:
+    def batches(self) -> Sequence[Request | Source]:
         """Both batches."""
         return [*(h.rollouts for h in self.here), self.step.batch]
 
@@ -70,7 +70,7 @@ class OneBatch(Request):
         return 7.0
 
     @property
-    def batches(self) -> Sequence[Request | Recorded]:
+    def batches(self) -> Sequence[Request | Source]:
         """The update batch."""
         return [self.step.batch]
 

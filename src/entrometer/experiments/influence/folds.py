@@ -4,11 +4,17 @@
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Float, Int
 
-from entrometer.estimators import Responses, Tables, entropy_statistics
+from entrometer.estimators import (
+    PromptSums,
+    Responses,
+    Tables,
+    entropy_statistics,
+)
 from entrometer.runs import Rollouts
 
 
@@ -64,5 +70,31 @@ class Evaluation:
         whole = entropy_statistics(self.responses, self.here.H)
         return whole.total("H") / whole.total("T")
 
+    def half(self, which: int) -> "Half":
+        """The even folds (0), which choose, or the odd (1), which judge."""
+        rows = np.flatnonzero(self.fold % 2 == which)
+        columns = self.responses.columns(rows)
+        rollouts = self.rollouts.select(rows)
+        here = Tables(S=self.here.S[columns], H=self.here.H[columns])
+        responses = Responses.from_lengths(rollouts.prompt, rollouts.length)
+        return Half(Evaluation(rollouts, responses, here, self.folds), columns)
+
     def _sums(self, values: np.ndarray) -> np.ndarray:
         return np.bincount(self.fold, values, minlength=self.folds)
+
+    @property
+    def scored(self) -> PromptSums:
+        """Responses and rewards by prompt."""
+        return PromptSums.of(
+            self.responses.prompt,
+            responses=np.ones(self.responses.count),
+            r=self.rollouts.reward,
+        )
+
+
+class Half(NamedTuple):
+    """Half of an evaluation batch."""
+
+    batch: Evaluation
+    columns: Int[np.ndarray, " _"]
+    """Places of its tokens in the columns of the whole."""

@@ -19,7 +19,6 @@ from entrometer import passes
 from entrometer.calculus import Vector, add, zeros_like
 from entrometer.estimators import (
     GradientWeights,
-    PromptSums,
     Weighting,
     entropy_gradient_weights,
     entropy_statistics,
@@ -58,13 +57,10 @@ def objective_weights(batch: Evaluation) -> tuple[GradientWeights, ...]:
     responses, here = batch.responses, batch.here
     whole = entropy_statistics(responses, here.H)
     reward = batch.rollouts.reward
-    scored = PromptSums.of(
-        responses.prompt, responses=np.ones(responses.count), r=reward
-    )
     way = Weighting.PER_DECISION
     return (
         entropy_gradient_weights(responses, here, whole, weighting=way),
-        reward_gradient_weights(responses, reward, scored, baseline="batch"),
+        reward_gradient_weights(responses, reward, batch.scored, baseline="batch"),
         length_gradient_weights(responses, here, whole, weighting=way),
     )
 

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from entrometer.experiments.carry_out import Progress, Stages, carry_out
+from entrometer.experiments.carry_out import Progress, added, carry_out, missing
 from entrometer.experiments.cost import units
 from entrometer.experiments.directory import begin, finish
 from entrometer.experiments.influence.collect import collect
@@ -37,8 +37,8 @@ def influence(
     store = begin(config, run, store)
     points = plan(config)
     first = [r for p in points for r in p.requests()]
-    later = sum(map(units, _missing(_requests(checks(config, points, store)), store)))
-    begun = sum(map(units, _missing(first, store)))
+    later = sum(map(units, missing(_requests(checks(config, points, store)), store)))
+    begun = sum(map(units, missing(first, store)))
     stages = carry_out(
         first, store, lambda done, total, note: progress(done, total + later, note)
     )
@@ -57,25 +57,10 @@ def influence(
         found=found,
         summary=narrate(config, found),
         subjects={p.name: p.subject for p in points},
-        stages=_added(stages, after),
+        stages=added(stages, after),
     )
     return found
 
 
 def _requests(checked: Sequence[Sequence[CheckPlan]]) -> list[Request]:
     return [r for own in checked for check in own for r in check.requests()]
-
-
-def _missing(requests: Sequence[Request], store: Path) -> list[Request]:
-    return [r for r in requests if not r.path(store).exists()]
-
-
-def _added(a: Stages, b: Stages) -> Stages:
-    """Passes and seconds of both, by kind."""
-    return {
-        kind: {
-            name: a.get(kind, {}).get(name, 0) + b.get(kind, {}).get(name, 0)
-            for name in ("passes", "seconds")
-        }
-        for kind in {**a, **b}
-    }

@@ -10,14 +10,13 @@ import numpy as np
 from entrometer import passes
 from entrometer.experiments.influence.blocks import block_products
 from entrometer.experiments.requests import (
-    Draw,
-    Recorded,
     Request,
+    Source,
     Step,
     Worker,
     read_batch,
 )
-from entrometer.experiments.update import Batch
+from entrometer.experiments.update_batch import Batch
 from entrometer.runs.columns import write_columns
 
 
@@ -27,7 +26,7 @@ class Concentrated(Request):
 
     kind: ClassVar[str] = "concentration"
 
-    batch: Recorded | Draw
+    batch: Source
 
     @property
     def price(self) -> float:
@@ -35,7 +34,7 @@ class Concentrated(Request):
         return 1.0
 
     @property
-    def batches(self) -> Sequence[Draw | Recorded]:
+    def batches(self) -> Sequence[Source]:
         """The update batch."""
         return [self.batch]
 
@@ -61,7 +60,7 @@ class Blocks(Request):
         return 9.0
 
     @property
-    def batches(self) -> Sequence[Draw | Recorded]:
+    def batches(self) -> Sequence[Source]:
         """The update batch."""
         return [self.step.batch]
 

@@ -8,8 +8,8 @@ from torch import Tensor
 
 from entrometer import passes
 from entrometer.calculus import Vector, clip_scale, dot
-from entrometer.estimators import GradientWeights
-from entrometer.experiments.update import Batch, StepVectors
+from entrometer.experiments.update import StepVectors
+from entrometer.experiments.update_batch import Batch
 from entrometer.policy import Checkpoint
 
 
@@ -27,8 +27,7 @@ def past_part(
     loss and the clipping of then. Its gradient is taken at the parameters of now, for
     those of then are gone.
     """
-    weights = GradientWeights(S=batch.alpha, H=np.zeros_like(batch.alpha))
-    ascent = passes.vjp(checkpoint.policy, batch.rollouts, weights).gradient
+    ascent = passes.vjp(checkpoint.policy, batch.rollouts, batch.weights).gradient
     c = clip_scale(ascent, max_grad_norm) if max_grad_norm else 1.0
     beta1 = checkpoint.hyperparameters.betas[0]
     correction = 1 - beta1 ** (checkpoint.state.step + 1)

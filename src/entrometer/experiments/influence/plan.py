@@ -146,7 +146,7 @@ def _update(
                 subject=subject,
                 step=step,
                 gradients=gradients,
-                batch=recorded(beside, steps + 1 - age),
+                batch=recorded(config, beside, steps + 1 - age),
                 age=age,
             )
             for age in range(1, config.past + 1)

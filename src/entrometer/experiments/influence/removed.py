@@ -9,7 +9,6 @@ import numpy as np
 
 from entrometer.estimators import (
     Estimate,
-    FoldContributions,
     Linearised,
     Tables,
     Weighting,
@@ -17,23 +16,20 @@ from entrometer.estimators import (
     entropy_change,
     reward_change,
     reward_change_statistics,
-    summed,
-    token_influence,
 )
 from entrometer.experiments.estimate_fields import estimate_fields
 from entrometer.experiments.influence.folds import Evaluation
 from entrometer.experiments.influence.removals import CheckPlan
-from entrometer.experiments.influence.tables import OBJECTIVES, Updated
+from entrometer.experiments.influence.tables import OBJECTIVES, Updated, by_half
 from entrometer.experiments.influence.tokens import named
 from entrometer.experiments.requests import Forward
-from entrometer.passes import layout
 from entrometer.runs.columns import read_table
 from entrometer.runs.influence import Removal
 
 
 def removals(moved: Updated, check: CheckPlan, store: Path) -> Iterator[Removal]:
     """A row for every way to choose, and for entropy and reward."""
-    judge, columns = _judging(moved.evaluation)
+    judge, columns = moved.evaluation.half(1)
     eta = moved.point.eta
 
     def after(requests: tuple[Forward, ...]) -> Tables:
@@ -45,8 +41,8 @@ def removals(moved: Updated, check: CheckPlan, store: Path) -> Iterator[Removal]
         tokens = np.array(removal.step.without)
         without = after(removal.there)
         for objective in OBJECTIVES:
-            before = change(judge, whole, objective)
-            observed = change(judge, without, objective) - before
+            before = change(judge, whole, objective, moved.evaluation)
+            observed = change(judge, without, objective, moved.evaluation) - before
             predicted = prediction(moved, tokens, objective, eta)
             yield Removal(
                 **named(moved),
@@ -61,8 +57,13 @@ def removals(moved: Updated, check: CheckPlan, store: Path) -> Iterator[Removal]
             )
 
 
-def change(batch: Evaluation, there: Tables, objective: str) -> Linearised:
-    """The change of entropy or of reward, on samples from before."""
+def change(
+    batch: Evaluation, there: Tables, objective: str, whole: Evaluation
+) -> Linearised:
+    """The change of entropy or of reward, on samples from before.
+
+    A half takes the mean reward of the whole batch off: the pair of its slope.
+    """
     if objective == "entropy":
         sums = change_statistics(
             batch.responses, batch.here, there, weighting=Weighting.PER_DECISION
@@ -71,57 +72,19 @@ def change(batch: Evaluation, there: Tables, objective: str) -> Linearised:
     sums = reward_change_statistics(
         batch.responses, batch.rollouts.reward, batch.here, there
     )
-    return reward_change(sums, baseline="batch")
+    return reward_change(sums, baseline="batch", whole=whole.scored)
 
 
 def prediction(
     moved: Updated, tokens: np.ndarray, objective: str, eta: float
 ) -> Estimate:
-    r"""$-\eta\sum I$ over the tokens, by the odd folds, which did not choose them.
-
-    For entropy with the $R$ of those folds,
-    $I = \frac{1}{T_o}\big(\sum_q I_q T + (R - R_o)D_o\big)$: the slope of the change
-    that they observe. For reward with the baseline of the whole batch.
-    """
-    judge = moved.evaluation
-    parts = moved.parts[objective][:, 1::2]
-    if objective == "reward":
-        n = judge.counts[1::2]
-        found = FoldContributions(
-            parts=parts * (judge.counts.sum() / n.sum()), size=n / n.sum()
-        )
-    else:
-        T, H = judge.tokens[1::2], judge.entropies[1::2]
-        R = H.sum() / T.sum()
-        length = moved.length[:, 1] * judge.counts.sum() / T.sum()
-        lag = (judge.entropy - R) * length
-        found = FoldContributions(
-            parts=parts * (judge.tokens.sum() / T.sum()) + np.outer(lag, T / T.sum()),
-            size=T / T.sum(),
-            residual=(H - R * T) / T.sum(),
-            length=length,
-        )
-    taken = np.zeros(moved.alpha.size, np.int64)
-    taken[tokens] = 1
-    both = summed(found, taken, 2)
-    odd = judge.fold % 2 == 1
-    scaled = FoldContributions(
-        parts=-eta * both.parts,
-        size=both.size,
-        residual=both.residual,
-        length=None if both.length is None else -eta * both.length,
+    r"""$-\eta\sum I$ over the tokens, by the odd folds, which did not choose them."""
+    taken = moved.parts[objective][tokens].sum(axis=0)
+    found = by_half(
+        moved.evaluation,
+        objective,
+        -eta * taken[None],
+        -eta * moved.length[tokens].sum(axis=0)[None],
+        which=1,
     )
-    return token_influence(
-        scaled,
-        prompts=np.unique(judge.rollouts.prompt[odd]).size,
-        responses=int(odd.sum()),
-    )[1]
-
-
-def _judging(batch: Evaluation) -> tuple[Evaluation, np.ndarray]:
-    """The odd folds, and where their tokens lie in the columns of the batch."""
-    rows = np.flatnonzero(batch.fold % 2 == 1)
-    columns = batch.responses.columns(rows)
-    rollouts = batch.rollouts.select(rows)
-    here = Tables(S=batch.here.S[columns], H=batch.here.H[columns])
-    return Evaluation(rollouts, layout(rollouts), here, batch.folds), columns
+    return found[0]

@@ -21,8 +21,8 @@ from entrometer.experiments.influence.parts import past_part, products
 from entrometer.experiments.requests import (
     Draw,
     Forward,
-    Recorded,
     Request,
+    Source,
     Step,
     Worker,
     read_batch,
@@ -100,7 +100,7 @@ class Adjoint(_OfStep):
         return 1.0 + 2 * len(self.gradients) + HALVES
 
     @property
-    def batches(self) -> Sequence[Draw | Recorded]:
+    def batches(self) -> Sequence[Source]:
         """The update batch."""
         return [self.step.batch]
 
@@ -132,7 +132,7 @@ class Carried(_OfStep):
         return 0.0
 
     @property
-    def batches(self) -> Sequence[Draw | Recorded]:
+    def batches(self) -> Sequence[Source]:
         """None."""
         return []
 
@@ -151,7 +151,7 @@ class Past(_OfStep):
 
     kind: ClassVar[str] = "past"
 
-    batch: Recorded | Draw
+    batch: Source
     age: int
     """Steps ago; 1 for the batch just before."""
 
@@ -161,7 +161,7 @@ class Past(_OfStep):
         return 2.2
 
     @property
-    def batches(self) -> Sequence[Draw | Recorded]:
+    def batches(self) -> Sequence[Source]:
         """The earlier batch."""
         return [self.batch]
 

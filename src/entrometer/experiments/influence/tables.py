@@ -21,9 +21,7 @@ from entrometer.experiments.influence.folds import Evaluation
 from entrometer.experiments.influence.gradients import HALVES
 from entrometer.experiments.influence.plan import CheckpointPlan, UpdatePlan
 from entrometer.experiments.influence.words import Words
-from entrometer.experiments.requests import Recorded
-from entrometer.experiments.update import centred_rewards
-from entrometer.runs import Rollouts, read_update
+from entrometer.runs import Rollouts
 from entrometer.runs.columns import read_columns
 
 OBJECTIVES = {"entropy": "h", "reward": "J"}
@@ -91,14 +89,53 @@ def contributions(
     )
 
 
+def by_half(
+    batch: Evaluation,
+    objective: str,
+    parts: Float[np.ndarray, "R Q"],
+    length: Float[np.ndarray, "R 2"],
+    *,
+    which: int,
+) -> Influence:
+    r"""Sums over tokens by the even folds (0) or the odd (1) alone.
+
+    For entropy with the $R$ of those folds,
+    $I = \frac{1}{T_o}\big(\sum_q I_q T + (R - R_o)D_o\big)$: the slope of the change
+    that they observe. For reward with the baseline of the whole batch.
+    """
+    own = slice(which, None, 2)
+    parts = parts[:, own]
+    if objective == "reward":
+        n = batch.counts[own]
+        found = FoldContributions(
+            parts=parts * (batch.counts.sum() / n.sum()), size=n / n.sum()
+        )
+    else:
+        T, H = batch.tokens[own], batch.entropies[own]
+        R = H.sum() / T.sum()
+        D = length[:, which] * batch.counts.sum() / T.sum()
+        found = FoldContributions(
+            parts=parts * (batch.tokens.sum() / T.sum())
+            + np.outer((batch.entropy - R) * D, T / T.sum()),
+            size=T / T.sum(),
+            residual=(H - R * T) / T.sum(),
+            length=D,
+        )
+    rows = batch.fold % 2 == which
+    return token_influence(
+        found,
+        prompts=np.unique(batch.rollouts.prompt[rows]).size,
+        responses=int(rows.sum()),
+    )
+
+
 def updated(
     point: CheckpointPlan, update: UpdatePlan, batch: Evaluation, store: Path
 ) -> Updated:
     """Everything that is known of an update of a checkpoint."""
     loss = update.step.read_batch(store)
-    rollouts, alpha = loss.rollouts, loss.alpha
+    rollouts, alpha, gamma = loss.rollouts, loss.alpha, loss.gamma
     found = read_columns(update.adjoint.path(store))
-    gamma = np.zeros_like(alpha)
 
     def along(names: list[str]) -> np.ndarray:
         dS, dH = (
@@ -114,7 +151,7 @@ def updated(
         rollouts=rollouts,
         responses=Responses.from_lengths(rollouts.prompt, rollouts.length),
         group=numbered(rollouts.prompt),
-        advantage=_advantage(update, rollouts),
+        advantage=loss.advantage,
         alpha=alpha,
         here=Tables(S=found["S"], H=found["H"]),
         parts={
@@ -130,13 +167,3 @@ def numbered(values: np.ndarray) -> Int[np.ndarray, " N"]:
     """Number of each value, as they first appear."""
     numbers = {value: i for i, value in enumerate(dict.fromkeys(values.tolist()))}
     return np.array([numbers[value] for value in values.tolist()], np.int64)
-
-
-def _advantage(update: UpdatePlan, rollouts: Rollouts) -> np.ndarray:
-    """Of each token: as training recorded it, or the reward less its group's mean."""
-    batch = update.step.batch
-    if isinstance(batch, Recorded):
-        recorded = np.concatenate(read_update(batch.path).advantage)
-        return recorded.astype(np.float64)
-    A = centred_rewards(rollouts.reward, rollouts.prompt)
-    return np.repeat(A, rollouts.length)

@@ -9,9 +9,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from entrometer.experiments.requests import (
-    Draw,
-    Recorded,
     Request,
+    Source,
     Worker,
     read_batch,
 )
@@ -60,7 +59,7 @@ class Decoded(Request):
 
     kind: ClassVar[str] = "words"
 
-    batch: Recorded | Draw
+    batch: Source
 
     @property
     def price(self) -> float:
@@ -68,7 +67,7 @@ class Decoded(Request):
         return 0.0
 
     @property
-    def batches(self) -> Sequence[Draw | Recorded]:
+    def batches(self) -> Sequence[Source]:
         """None: nothing is computed."""
         return []
 

@@ -12,7 +12,8 @@ from entrometer.calculus import Sketch, Vector, inner_products, whiten
 from entrometer.calculus.sketch import fold
 from entrometer.estimators import GradientWeights
 from entrometer.experiments.kernel.rows import gather, scores, sweeps
-from entrometer.experiments.update import Batch, StepVectors
+from entrometer.experiments.update import StepVectors
+from entrometer.experiments.update_batch import Batch
 from entrometer.passes import GradientRows, per_sequence
 from entrometer.policy import Policy
 from entrometer.runs import Rollouts

@@ -20,8 +20,8 @@ from entrometer.experiments.kernel.operator import kernel_operator, top_eigenval
 from entrometer.experiments.kernel.products import cross_kernel, kernels
 from entrometer.experiments.requests import (
     Draw,
-    Recorded,
     Request,
+    Source,
     Step,
     Worker,
     read_draws,
@@ -108,7 +108,7 @@ class CrossGram(_OfRows):
         return 3.0
 
     @property
-    def batches(self) -> Sequence[Draw | Recorded]:
+    def batches(self) -> Sequence[Source]:
         """Both."""
         return [*self.draws, self.step.batch]
 

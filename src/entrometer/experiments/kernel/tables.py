@@ -25,7 +25,7 @@ from entrometer.estimators.kernel import (
     sketch_error,
 )
 from entrometer.experiments.estimate_fields import estimate_fields
-from entrometer.experiments.update import centred_rewards
+from entrometer.experiments.update_batch import centred_rewards
 from entrometer.runs.kernel import (
     Block,
     Eigenvalue,

@@ -34,6 +34,9 @@ class Subject:
     optimizer: str
     """The sha256 of its optimizer's file."""
 
+    advanced: "Advance | None" = None
+    """Optimizer steps that are taken after what the directory holds."""
+
 
 class Worker:
     """Holds the policy it last worked with, and a store for what it finds."""
@@ -53,6 +56,8 @@ class Worker:
                 precision=subject.precision,
                 device=subject.device,
             )
+            if subject.advanced is not None:
+                loaded = subject.advanced.apply(loaded, self.store)
             self._loaded = (subject, loaded)
         return self._loaded[1]
 
@@ -63,6 +68,19 @@ class Recorded:
 
     path: str
     sha256: str
+    intervention: str = ""
+    """With all its settings, the loss of the training; empty for plain Dr-GRPO."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Minibatch:
+    """One of several parts of an update batch, by prompt group."""
+
+    batch: "Request | Recorded"
+    part: int
+    """From 1."""
+
+    parts: int
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -96,8 +114,8 @@ class Request(ABC):
 
     @property
     @abstractmethod
-    def batches(self) -> "Sequence[Request | Recorded]":
-        """The responses that it goes over: draws, or recorded batches."""
+    def batches(self) -> "Sequence[Request | Recorded | Minibatch]":
+        """The responses that it goes over: draws, recorded batches, parts of them."""
 
     @property
     def share(self) -> float:
@@ -109,19 +127,35 @@ class Request(ABC):
         """Compute it from what it depends on, and put it in the worker's store."""
 
 
+class Advance(Request):
+    """Optimizer steps whose result is a policy with its AdamW."""
+
+    @abstractmethod
+    def apply(self, checkpoint: Checkpoint, store: Path) -> Checkpoint:
+        """The checkpoint after them, from the one that they began with."""
+
+
 def _content(value: Any) -> Any:
     """A field as JSON, without the paths at which things happen to lie."""
     if isinstance(value, Request):
         return value.key
     if isinstance(value, Recorded):
-        return value.sha256
+        # A plain one is known by its rows alone.
+        if not value.intervention:
+            return value.sha256
+        return [value.sha256, value.intervention]
     if isinstance(value, Subject):
-        return {
+        content = {
             "weights": value.weights,
             "optimizer": value.optimizer,
             "precision": value.precision,
             "base": value.base,
         }
+        if value.advanced is not None:
+            content["advanced"] = value.advanced.key
+        return content
+    if isinstance(value, Minibatch):
+        return [_content(value.batch), value.part, value.parts]
     if isinstance(value, tuple):
         return [_content(item) for item in value]
     return value

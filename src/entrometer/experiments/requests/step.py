@@ -5,18 +5,29 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
-from entrometer.experiments.requests.base import Recorded, Request, Worker
+from entrometer.experiments.requests.base import (
+    Minibatch,
+    Recorded,
+    Request,
+    Worker,
+)
 from entrometer.experiments.requests.draw import Draw
 from entrometer.experiments.update import (
-    Batch,
     StepVectors,
     make_step,
     read_step,
-    recorded_batch,
-    sampled_batch,
     write_step,
 )
+from entrometer.experiments.update_batch import (
+    PLAIN,
+    Batch,
+    recorded_batch,
+    sampled_batch,
+)
 from entrometer.runs import read_update
+
+Source = Recorded | Draw | Minibatch
+"""Where an update batch comes from."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,7 +37,7 @@ class Step(Request):
     kind: ClassVar[str] = "update"
     suffix: ClassVar[str] = ".safetensors"
 
-    batch: Recorded | Draw
+    batch: Source
     max_grad_norm: float
 
     @property
@@ -35,7 +46,7 @@ class Step(Request):
         return 2.2
 
     @property
-    def batches(self) -> Sequence[Draw | Recorded]:
+    def batches(self) -> Sequence[Source]:
         """The update batch."""
         return [self.batch]
 
@@ -49,17 +60,19 @@ class Step(Request):
 
     def carry_out(self, worker: Worker) -> None:
         """One pass backwards over the batch."""
-        update = make_step(
+        made = make_step(
             worker.checkpoint(self.subject),
             self.read_batch(worker.store),
             max_grad_norm=self.max_grad_norm,
         )
-        write_step(self.path(worker.store), update)
+        write_step(self.path(worker.store), made.update)
 
 
-def read_batch(batch: Recorded | Draw, store: Path) -> Batch:
+def read_batch(batch: Request | Source, store: Path) -> Batch:
     """An update batch, from the file of a training or from the store."""
+    if isinstance(batch, Minibatch):
+        return read_batch(batch.batch, store).minibatch(batch.part, batch.parts)
     if isinstance(batch, Draw):
-        drawn = batch.read(store)
-        return sampled_batch(drawn, drawn.count // len(set(batch.problems)))
-    return recorded_batch(read_update(batch.path))
+        return sampled_batch(batch.read(store))
+    assert isinstance(batch, Recorded), batch
+    return recorded_batch(read_update(batch.path), batch.intervention or PLAIN)

@@ -4,6 +4,10 @@ from collections.abc import Callable, Sequence
 
 from entrometer.report.figures.calibration import calibration
 from entrometer.report.figures.change import change
+from entrometer.report.figures.comparison.below import below
+from entrometer.report.figures.comparison.frontier import frontier
+from entrometer.report.figures.comparison.gains import gains
+from entrometer.report.figures.comparison.predicted import predicted
 from entrometer.report.figures.convergence import convergence
 from entrometer.report.figures.effective_samples import effective_samples
 from entrometer.report.figures.influence.balance import balance
@@ -27,6 +31,7 @@ from entrometer.report.figures.training.prediction import prediction
 from entrometer.report.figures.training.reward import reward
 from entrometer.report.plot import Plot
 from entrometer.report.read import (
+    ComparisonRun,
     InfluenceRun,
     KernelRun,
     MeasurementRun,
@@ -34,7 +39,7 @@ from entrometer.report.read import (
     TrainingRun,
 )
 
-__all__ = ["INFLUENTIAL", "KERNELS", "MEASURED", "TRAINED", "plots"]
+__all__ = ["COMPARED", "INFLUENTIAL", "KERNELS", "MEASURED", "TRAINED", "plots"]
 
 MEASURED = {
     "entropy change": change,
@@ -66,6 +71,14 @@ KERNELS: dict[str, Callable[[Sequence[KernelRun]], Plot | None]] = {
 }
 """Figures of measurements of the kernel."""
 
+COMPARED: dict[str, Callable[[Sequence[ComparisonRun]], Plot | None]] = {
+    "frontier of reward and entropy": frontier,
+    "gain against plain": gains,
+    "steps that were taken": predicted,
+    "remedies below the frontier": below,
+}
+"""Figures of comparisons of interventions."""
+
 TRAINED = {
     "entropy": entropy,
     "held-out problems": passes,
@@ -85,6 +98,8 @@ def plots(runs: Sequence[Run]) -> tuple[list[Plot], list[str]]:
         made |= {name: make(influential) for name, make in INFLUENTIAL.items()}
     if kernels := [run for run in runs if isinstance(run, KernelRun)]:
         made |= {name: make(kernels) for name, make in KERNELS.items()}
+    if compared := [run for run in runs if isinstance(run, ComparisonRun)]:
+        made |= {name: make(compared) for name, make in COMPARED.items()}
     if trained := [run for run in runs if isinstance(run, TrainingRun)]:
         made |= {name: make(trained) for name, make in TRAINED.items()}
     return [p for p in made.values() if p], [n for n, p in made.items() if not p]

@@ -14,11 +14,20 @@ Rows = TypeVar("Rows")
 
 
 def panels(
-    rows: Mapping[Subject, Rows], names: Mapping[Subject, str]
+    rows: Mapping[Subject, Rows],
+    names: Mapping[Subject, str],
+    *,
+    height: float = 2.9,
 ) -> tuple[Figure, list[tuple[Axes, Subject, Rows]]]:
-    """A figure with a named panel for each subject, two beside one another."""
+    """A figure with a named panel for each subject, two beside one another.
+
+    Args:
+        rows: What each panel draws.
+        names: Titles.
+        height: Of a panel, in inches.
+    """
     lines, columns = (len(rows) + 1) // 2, min(len(rows), 2)
-    figure = Figure(figsize=(9.0 if columns == 2 else 6.4, 2.9 * lines + 0.5))
+    figure = Figure(figsize=(9.0 if columns == 2 else 6.4, height * lines + 0.5))
     axes = figure.subplots(lines, columns, squeeze=False).flatten()
     for ax in axes[len(rows) :]:
         ax.remove()

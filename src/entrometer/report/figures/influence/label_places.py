@@ -1,12 +1,14 @@
 """Labels beside points, where none covers another."""
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
 from jaxtyping import Float
 from matplotlib.axes import Axes
+from matplotlib.text import Annotation
 
-from entrometer.report.style import BLACK, BLUE
+from entrometer.report.style import BLACK, BLUE, GREY, ON_PAPER
 from entrometer.report.text import label
 
 _WIDE, _HIGH = 5.2, 11.0
@@ -14,12 +16,71 @@ _WIDE, _HIGH = 5.2, 11.0
 _BLANK = {ord(" "): "␣", ord("\n"): "↵", ord("\t"): "⇥"}
 _CORNER = 18.0
 """Height that the words in the corners take, in points."""
+_BESIDE = (
+    (5.0, 0.0, "left"),
+    (-5.0, 0.0, "right"),
+    (0.0, 9.0, "center"),
+    (0.0, -9.0, "center"),
+)
+_AROUND = tuple(
+    (
+        round(far * math.cos(turn), 1),
+        round(far * math.sin(turn), 1),
+        "left" if math.cos(turn) > 0 else "right",
+    )
+    for far in (14.0, 24.0, 36.0, 50.0)
+    for turn in (math.pi * (2 * k + 1) / 12 for k in range(12))
+)
+"""Offsets in points, and the side of the text that is there."""
+
+
+Pair = tuple[float, float]
+Place = tuple[float, float, str]
+Box = tuple[float, float, float, float]
 
 
 def place_labels(
     ax: Axes, points: Float[np.ndarray, "n 2"], texts: Sequence[str]
 ) -> None:
     """Name points by their texts, the first ones first, as many as have room."""
+    size, at = _layout(ax, points)
+    taken = [(x - 3, y - 3, x + 3, y + 3) for x, y in at.tolist()]
+    for (x, y), near, text in zip(points, at.tolist(), texts, strict=True):
+        words = label(text.strip() or text.translate(_BLANK), 14)
+        place = _place(words, near, size, taken, _BESIDE, _CORNER)
+        if place:
+            _write(ax, words, (x, y), place)
+            ax.plot(x, y, "o", color=BLUE, markersize=3.5)
+
+
+def lead_labels(
+    ax: Axes,
+    points: Float[np.ndarray, "n 2"],
+    texts: Sequence[str],
+    others: Float[np.ndarray, "m 2"],
+) -> None:
+    """Name points by their texts, led to from afar where there is no room beside.
+
+    Args:
+        ax: With its limits.
+        points: By importance.
+        texts: Their names.
+        others: What else is not to be covered.
+    """
+    size, at = _layout(ax, np.concatenate([points, others]))
+    taken = [(x - 3, y - 3, x + 3, y + 3) for x, y in at.tolist()]
+    for (x, y), near, text in zip(points, at.tolist(), texts, strict=False):
+        words = label(text, 26)
+        place = _place(words, near, size, taken, _BESIDE + _AROUND, 2.0)
+        if place:
+            name = _write(ax, words, (x, y), place, led=place not in _BESIDE)
+            # It takes no room from the axes whose size placed it.
+            name.set_in_layout(False)
+            name.set_bbox({**ON_PAPER, "pad": 0.3, "alpha": 0.7})
+
+
+def _layout(ax: Axes, points: Float[np.ndarray, "n 2"]) -> tuple[Pair, np.ndarray]:
+    """Width and height of the axes, and where in them points are, in points."""
     size = ax.get_figure(root=True).get_size_inches() * 72  # type: ignore[union-attr]
     columns, rows = ax.get_subplotspec().get_topmost_subplotspec().get_geometry()[1::-1]  # type: ignore[union-attr]
     # The layout is not known before it is drawn: axes fill most of their part.
@@ -28,40 +89,50 @@ def place_labels(
     low, high = ax.transScale.transform(
         np.stack([(*ax.get_xlim(),), (*ax.get_ylim(),)], axis=1)
     )
-    at = (inside - low) / (high - low) * whole
-    taken = [(x - 3, y - 3, x + 3, y + 3) for x, y in at.tolist()]
-    for (x, y), (px, py), text in zip(points, at.tolist(), texts, strict=True):
-        words = label(text.strip() or text.translate(_BLANK), 14)
-        wide = _WIDE * len(words)
-        for dx, dy, ha in (
-            (5.0, 0.0, "left"),
-            (-5.0, 0.0, "right"),
-            (0.0, 9.0, "center"),
-            (0.0, -9.0, "center"),
-        ):
-            left = px + dx - {"left": 0.0, "right": wide, "center": wide / 2}[ha]
-            box = (left, py + dy - _HIGH / 2, left + wide, py + dy + _HIGH / 2)
-            inner = box[0] > 0 and box[2] < whole[0]
-            free = box[1] > _CORNER and box[3] < whole[1] - _CORNER
-            if inner and free and not any(_meet(box, other) for other in taken):
-                taken.append(box)
-                ax.annotate(
-                    words,
-                    (x, y),
-                    (dx, dy),
-                    textcoords="offset points",
-                    ha=ha,
-                    va="center",
-                    fontsize=7.5,
-                    color=BLACK,
-                )
-                ax.plot(x, y, "o", color=BLUE, markersize=3.5)
-                break
+    return (float(whole[0]), float(whole[1])), (inside - low) / (high - low) * whole
 
 
-def _meet(
-    one: tuple[float, float, float, float], other: tuple[float, float, float, float]
-) -> bool:
+def _place(
+    words: str,
+    near: Sequence[float],
+    size: Pair,
+    taken: list[Box],
+    places: Sequence[Place],
+    margin: float,
+) -> Place | None:
+    """The first place that is free, which is then taken."""
+    wide = _WIDE * len(words)
+    for dx, dy, side in places:
+        left = near[0] + dx - {"left": 0.0, "right": wide, "center": wide / 2}[side]
+        middle = near[1] + dy
+        box = (left, middle - _HIGH / 2, left + wide, middle + _HIGH / 2)
+        inner = box[0] > 0 and box[2] < size[0]
+        free = box[1] > margin and box[3] < size[1] - margin
+        if inner and free and not any(_meet(box, other) for other in taken):
+            taken.append(box)
+            return dx, dy, side
+    return None
+
+
+def _write(
+    ax: Axes, words: str, at: Pair, place: Place, *, led: bool = False
+) -> Annotation:
+    dx, dy, side = place
+    line = {"arrowstyle": "-", "color": GREY, "linewidth": 0.5, "shrinkA": 0}
+    return ax.annotate(
+        words,
+        at,
+        (dx, dy),
+        textcoords="offset points",
+        ha=side,
+        va="center",
+        fontsize=7.5,
+        color=BLACK,
+        arrowprops=line if led else None,
+    )
+
+
+def _meet(one: Box, other: Box) -> bool:
     return (
         one[0] < other[2]
         and other[0] < one[2]

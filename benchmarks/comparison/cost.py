@@ -1,0 +1,58 @@
+"""All interventions at all strengths beside one measurement of influence."""
+
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from benchmarks.comparison.subject import planned
+from benchmarks.harness import Check
+from benchmarks.influence.subject import have
+from entrometer.experiments.comparison.compare import settled, trial_requests
+from entrometer.experiments.comparison.slopes import measured
+from entrometer.experiments.cost import units
+from entrometer.experiments.requests import Request
+
+
+def cost(store: Path) -> tuple[list[Check], dict[str, object]]:
+    """Half the prompts of the default, with the recorded batch of 64 responses."""
+    point = planned(prompts=128, minibatches=("1/1",))
+    shared = list(point.shared())
+    influence = _seconds(shared, store)
+    began = time.perf_counter()
+    found = measured(point, store)
+    batches = [
+        found.batch.treated(v.intervention, found.tables) for v in point.variants
+    ]
+    slopes = found.slopes(batches)
+    for objective in ("entropy", "reward"):
+        slopes.changes(objective, 1)
+    predicting = time.perf_counter() - began
+    trials = trial_requests([settled(point, store)])
+    taking = _seconds(trials, store)
+    one = sum(map(units, shared))
+    return [
+        Check("variants compared", len(point.variants), at_least=40),
+        Check(
+            "forwards of the comparison over those of influence",
+            (one + sum(map(units, trials))) / one,
+            at_most=3,
+        ),
+        Check(
+            "seconds of the comparison over those of influence",
+            (influence + predicting + taking) / influence,
+            at_most=3,
+        ),
+    ], {
+        "seconds": {
+            "influence": influence,
+            "predicting_all_variants": predicting,
+            "steps_that_are_taken": taking,
+        },
+        "steps_taken": sum(r.kind == "judged" for r in trials),
+    }
+
+
+def _seconds(requests: Sequence[Request], store: Path) -> float:
+    began = time.perf_counter()
+    have(list(requests), store)
+    return time.perf_counter() - began

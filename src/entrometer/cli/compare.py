@@ -1,0 +1,103 @@
+"""Compare remedies for entropy collapse on a checkpoint, before training with one."""
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from entrometer.cli.experiment import Engine, Experiment, interval
+from entrometer.cli.output import table
+from entrometer.cli.settings import Asked
+from entrometer.experiments.comparison.config import CompareConfig
+from entrometer.runs.comparison import Outcome, read_comparison
+
+
+@dataclass(frozen=True, kw_only=True)
+class Compare(Asked, CompareConfig):
+    """Compare interventions: what a step under each does to entropy and to reward.
+
+    The task, its level and problems, the policy, the temperature, the length limit and
+    the clipping are by default those of the training, where its config.json lies beside
+    the checkpoint.
+    """
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Carry the verb out."""
+    return EXPERIMENT.run(arguments)
+
+
+def _engine() -> Engine:
+    from entrometer.experiments.comparison.compare import compare
+    from entrometer.experiments.comparison.forecast import foresee
+
+    return Engine(compare, foresee)
+
+
+def _text(directory: Path) -> Sequence[str]:
+    found = read_comparison(directory)
+    points = dict.fromkeys(
+        (o.checkpoint, o.update, o.minibatch) for o in found.outcomes
+    )
+    return [
+        _point(
+            name,
+            [
+                o
+                for o in found.outcomes
+                if o.default and (o.checkpoint, o.update, o.minibatch) == name
+            ],
+        )
+        for name in points
+    ]
+
+
+def _point(name: tuple[str, str, str], own: list[Outcome]) -> str:
+    cells: dict[str, dict[str, Outcome]] = {}
+    for o in own:
+        cells.setdefault(o.settings, {})[o.objective] = o
+    ranked = sorted(cells.values(), key=lambda c: -_gain(c["entropy"])[0])
+    rows = [
+        [
+            both["entropy"].settings,
+            f"{both['entropy'].changed:.1%}",
+            *(interval(*_gain(both[x])) for x in ("entropy", "reward")),
+            interval(
+                both["reward"].below,
+                both["reward"].below_low,
+                both["reward"].below_high,
+            ),
+        ]
+        for both in ranked
+    ]
+    heads = ["intervention", "tokens", "entropy", "reward", "below the frontier"]
+    eta = own[0].eta
+    return (
+        f"{', '.join(name)}: against plain Dr-GRPO, a step of {eta:.3g}\n"
+        + table(heads, rows, words=1)
+        + "\nNats a token, and reward a response, more than plain's step; tokens that "
+        "are treated otherwise;\nbrackets: 95% intervals on prompts that chose nothing."
+    )
+
+
+def _gain(o: Outcome) -> tuple[float, float, float]:
+    """As observed; as predicted where it was not."""
+    if o.observed_gain == o.observed_gain:
+        return o.observed_gain, o.observed_gain_low, o.observed_gain_high
+    return o.gain, o.gain_low, o.gain_high
+
+
+def _rows(directory: Path) -> dict[str, Any]:
+    found = read_comparison(directory)
+    tables = ("outcomes", "frontier", "remedies")
+    return {name: [asdict(row) for row in getattr(found, name)] for name in tables}
+
+
+EXPERIMENT = Experiment(
+    verb="compare",
+    command=Compare,
+    config=CompareConfig,
+    engine=_engine,
+    text=_text,
+    rows=_rows,
+)

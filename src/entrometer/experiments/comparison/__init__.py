@@ -1,0 +1,1 @@
+"""Which remedy suits a checkpoint: predicted by influence, and held against truth."""

@@ -1,0 +1,157 @@
+"""From the tables of passes to the rows of a comparison; no model in hand."""
+
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from entrometer.estimators import Influence, Linearised, Tables
+from entrometer.experiments.comparison.config import CompareConfig
+from entrometer.experiments.comparison.frontier import below, choices, frontier
+from entrometer.experiments.comparison.plan import PointPlan, Trial
+from entrometer.experiments.comparison.slopes import Measured, measured
+from entrometer.experiments.comparison.variants import Variant
+from entrometer.experiments.estimate_fields import estimate_fields
+from entrometer.experiments.influence.removed import change
+from entrometer.experiments.influence.tables import OBJECTIVES, by_half
+from entrometer.experiments.update_batch import Batch
+from entrometer.runs.columns import read_columns, read_table
+from entrometer.runs.comparison import ComparisonTables, Outcome, Remedy
+
+_ALIKE = 1e-6
+"""Relative difference of pulls below which a token is treated as it was."""
+
+
+def collect(
+    config: CompareConfig, points: Sequence[PointPlan], store: Path
+) -> ComparisonTables:
+    """All rows, from a store that has every pass of the plans."""
+    tables = ComparisonTables([], [], [])
+    for point in points:
+        found = measured(point, store)
+        treated = [
+            found.batch.treated(v.intervention, found.tables) for v in point.variants
+        ]
+        prices = sorted(config.prices)
+        chosen = choices(found, prices)
+        tables.frontier.extend(frontier(found, chosen, prices))
+        tables.outcomes.extend(_outcomes(found, treated, chosen, store))
+    tables.remedies.extend(_remedies(points))
+    return tables
+
+
+def _outcomes(
+    found: Measured, treated: list[Batch], chosen: list[Batch], store: Path
+) -> Iterator[Outcome]:
+    point, V = found.point, len(treated)
+    rows = found.slopes([*treated, *chosen])
+    # Plain is the first: what is left is due to the intervention alone.
+    own = np.eye(V, V + len(chosen))
+    gains = rows.combined(own - own[0])
+    gap = below(rows, V)
+    trials = {t.variant: t for t in point.trials}
+    truth = _truth(found, store)
+    for objective in OBJECTIVES:
+        predicted, gain = rows.changes(objective, 1), gains.changes(objective, 1)
+        elsewhere = rows.changes(objective, 0)
+        plain = truth(point.trials[0], objective) if point.trials else None
+        for v, variant in enumerate(point.variants):
+            trial = trials.get(variant)
+            seen = None if trial is None else truth(trial, objective)
+            yield Outcome(
+                **_named(point),
+                **_of(variant),
+                changed=changed(treated[v], treated[0]),
+                objective=objective,
+                **estimate_fields("predicted", predicted[v]),
+                **estimate_fields("gain", gain[v]),
+                **estimate_fields("elsewhere", elsewhere[v]),
+                reformed=_reformed(found, trial, objective, store),
+                **_observed("observed", seen),
+                **_observed(
+                    "observed_gain",
+                    None if seen is None or plain is None else seen - plain,
+                ),
+                **_gap(gap.get(v) if objective == "reward" else None),
+            )
+
+
+def _named(point: PointPlan) -> dict[str, Any]:
+    return {
+        "checkpoint": point.checkpoint,
+        "update": point.update,
+        "minibatch": point.minibatch,
+        "step": point.steps,
+        "eta": point.eta,
+    }
+
+
+def _of(variant: Variant) -> dict[str, Any]:
+    strength = variant.strength
+    return {
+        "name": variant.intervention.name,
+        "settings": str(variant.intervention),
+        "strength": np.nan if strength is None else strength,
+        "default": variant.tried,
+    }
+
+
+def changed(batch: Batch, plain: Batch) -> float:
+    """Share of the counted tokens that are pulled on otherwise than plainly."""
+    limit = _ALIKE * max(np.abs(plain.alpha).max(), np.abs(batch.alpha).max())
+    differs = (np.abs(batch.alpha - plain.alpha) > limit) | (batch.gamma != plain.gamma)
+    return float(differs[plain.counted].mean())
+
+
+def _reformed(
+    found: Measured, trial: Trial | None, objective: str, store: Path
+) -> float:
+    if trial is None:
+        return np.nan
+    total = read_columns(trial.slope.path(store))["total"]
+    Q, number = found.evaluation.folds, list(OBJECTIVES).index(objective)
+    eta = found.point.eta
+    changes = by_half(
+        found.evaluation,
+        objective,
+        eta * total[None, number * Q : (number + 1) * Q],
+        eta * total[None, len(OBJECTIVES) * Q :],
+        which=1,
+    )
+    return float(changes.value[0])
+
+
+def _truth(found: Measured, store: Path) -> Callable[[Trial, str], Linearised]:
+    judge = found.evaluation.half(1).batch
+
+    def truth(trial: Trial, objective: str) -> Linearised:
+        there = read_table(Tables, [trial.there.path(store)])
+        return change(judge, there, objective, found.evaluation)
+
+    return truth
+
+
+def _observed(name: str, seen: Linearised | None) -> dict[str, Any]:
+    return _absent(name) if seen is None else estimate_fields(name, seen.estimate())
+
+
+def _gap(seen: Influence | None) -> dict[str, Any]:
+    return _absent("below") if seen is None else estimate_fields("below", seen[0])
+
+
+def _absent(name: str) -> dict[str, Any]:
+    return {f"{name}{part}": np.nan for part in ("", "_se", "_low", "_high")}
+
+
+def _remedies(points: Sequence[PointPlan]) -> Iterator[Remedy]:
+    every = dict.fromkeys(v.intervention for p in points for v in p.variants)
+    for chosen in every:
+        remedy, settings = chosen.remedy, dict(chosen.settings)
+        yield Remedy(
+            name=chosen.name,
+            settings=str(chosen),
+            source=remedy.source,
+            trl=(remedy.trl or "").format(**settings),
+            verl=(remedy.verl or "").format(**settings),
+        )

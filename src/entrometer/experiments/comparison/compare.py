@@ -1,0 +1,84 @@
+"""One call from checkpoints to a directory of results."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from entrometer.experiments.carry_out import Progress, added, carry_out, missing
+from entrometer.experiments.comparison.collect import changed, collect
+from entrometer.experiments.comparison.config import CompareConfig
+from entrometer.experiments.comparison.narrate import narrate
+from entrometer.experiments.comparison.plan import PointPlan, Trial, distinct, plan
+from entrometer.experiments.cost import units
+from entrometer.experiments.directory import begin, finish
+from entrometer.experiments.requests import Request
+from entrometer.runs.comparison import TABLES, ComparisonTables
+
+
+def compare(
+    config: CompareConfig,
+    run: Path,
+    *,
+    store: Path | None = None,
+    progress: Progress = lambda done, total, note: None,
+) -> ComparisonTables:
+    """Compare interventions, and leave a complete run directory.
+
+    What the store has is not computed again, be it from a comparison that was killed
+    or from an experiment of another kind on the same samples.
+
+    Args:
+        config: What to compare, and where.
+        run: The directory; made if need be.
+        store: Where passes are kept; `passes` in the run directory by default. Runs may
+            share one.
+        progress: Called after each pass.
+    """
+    store = begin(config, run, store)
+    points = plan(config)
+    distinct(points)
+    first = [r for p in points for r in p.shared()]
+    later = sum(map(units, missing(trial_requests(points), store)))
+    begun = sum(map(units, missing(first, store)))
+    stages = carry_out(
+        first, store, lambda done, total, note: progress(done, total + later, note)
+    )
+    points = [settled(p, store) for p in points]
+    after = carry_out(
+        trial_requests(points),
+        store,
+        lambda done, total, note: progress(begun + done, begun + total, note),
+    )
+    found = collect(config, points, store)
+    finish(
+        run,
+        kind="comparison",
+        tables=TABLES,
+        found=found,
+        summary=narrate(config, found),
+        subjects={
+            f"{p.checkpoint}, {p.update}, {p.minibatch}": p.subject for p in points
+        },
+        stages=added(stages, after),
+    )
+    return found
+
+
+def trial_requests(points: Sequence[PointPlan]) -> list[Request]:
+    """The passes that truth needs, each once."""
+    every = (r for p in points for trial in p.trials for r in trial.requests())
+    return list(dict.fromkeys(every))
+
+
+def settled(point: PointPlan, store: Path) -> PointPlan:
+    """The point, with trials that pull as plain does taken from plain's own."""
+    if not point.trials:
+        return point
+    plain = point.trials[0].step.read_batch(store)
+
+    def settle(trial: Trial) -> Trial:
+        if changed(trial.step.read_batch(store), plain):
+            return trial
+        return replace(point.trials[0], variant=trial.variant)
+
+    return replace(point, trials=tuple(map(settle, point.trials)))

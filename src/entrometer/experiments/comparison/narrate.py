@@ -1,0 +1,150 @@
+"""Advice: which setting keeps how much entropy, at what cost, and how sure that is."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+from entrometer.experiments.comparison.config import CompareConfig
+from entrometer.runs.comparison import ComparisonTables, Outcome, Remedy
+
+_BENT = 0.3
+"""Share of the change by which the linear prediction may miss it."""
+
+
+class Pair(NamedTuple):
+    """What an intervention does to both."""
+
+    entropy: Outcome
+    reward: Outcome
+
+
+def narrate(config: CompareConfig, found: ComparisonTables) -> dict[str, Any]:
+    """Title, sentences and warnings of a comparison, as plain text."""
+    points = points_of(found.outcomes)
+    remedies = {r.settings: r for r in found.remedies}
+    return {
+        "title": "Interventions against entropy collapse, compared",
+        "sentences": [
+            _what(config, found),
+            *(
+                sentence
+                for name, pairs in points.items()
+                for sentence in _advice(name, pairs, remedies)
+            ),
+        ],
+        "warnings": [
+            warning
+            for name, pairs in points.items()
+            for warning in _warnings(name, pairs)
+        ],
+    }
+
+
+def points_of(outcomes: Sequence[Outcome]) -> dict[str, list[Pair]]:
+    """Interventions at the strength that is tried, by point; plain first."""
+    points: dict[str, dict[str, dict[str, Outcome]]] = {}
+    for o in outcomes:
+        if o.default:
+            point = points.setdefault(f"{o.checkpoint}, {o.update}, {o.minibatch}", {})
+            point.setdefault(o.settings, {})[o.objective] = o
+    return {
+        name: [Pair(own["entropy"], own["reward"]) for own in point.values()]
+        for name, point in points.items()
+    }
+
+
+def _what(config: CompareConfig, found: ComparisonTables) -> str:
+    names = dict.fromkeys(o.name for o in found.outcomes)
+    return (
+        f"{len(names)} losses on {config.task}, each held against plain Dr-GRPO: one "
+        f"step of AdamW, predicted by influence and, at one strength each, taken; "
+        f"{config.prompts} prompts in {config.folds} folds, half of which choose and "
+        f"half of which judge, {config.precision}."
+    )
+
+
+def _advice(name: str, pairs: list[Pair], remedies: dict[str, Remedy]) -> Iterator[str]:
+    plain = pairs[0]
+    yield (
+        f"{name}: plain Dr-GRPO changes entropy by {_value(plain.entropy)} nats a "
+        f"token and expected reward by {_value(plain.reward)} at the learning rate "
+        f"{plain.entropy.eta:.3g}."
+    )
+    # Frontier's tokens are chosen by a measurement, not by a setting.
+    others = [p for p in pairs[1:] if p.entropy.name != "frontier"]
+    saving = [p for p in others if _gain(p.entropy).low > 0]
+    free = [p for p in saving if _gain(p.reward).high >= 0]
+    if not saving:
+        yield (
+            f"{name}: none of {len(others)} remedies keeps more entropy than plain "
+            "Dr-GRPO beyond noise."
+        )
+        return
+    best = max(free or saving, key=lambda p: _gain(p.entropy).value)
+    cost = "no cost in reward that can be told" if free else "a cost"
+    yield (
+        f"{name}: {len(saving)} of {len(others)} remedies keep more entropy than plain "
+        f"beyond noise, {len(free)} of them at no cost in reward that can be told. "
+        f"The most, at {cost}: {best.entropy.settings}, {_told(_gain(best.entropy))} "
+        f"nats a token and {_told(_gain(best.reward))} of reward against plain."
+    )
+    yield f"{name}: {_lines(remedies[best.entropy.settings])}"
+
+
+def _lines(remedy: Remedy) -> str:
+    """How to have it elsewhere."""
+    trl = remedy.trl or "it has no setting for it"
+    verl = remedy.verl or "it has none"
+    return (
+        f'entrometer train --intervention "{remedy.settings}"; in TRL: {trl}; in verl: '
+        f"{verl}."
+    )
+
+
+def _warnings(name: str, pairs: list[Pair]) -> Iterator[str]:
+    plain = pairs[0].entropy
+    same = [p.entropy.name for p in pairs[1:] if p.entropy.changed == 0]
+    if same:
+        yield (
+            f"{name}: {', '.join(same)} pull on every token as plain Dr-GRPO does "
+            "here; where every ratio is 1 a remedy of ratios does nothing: look at a "
+            "later minibatch."
+        )
+    off = abs(plain.predicted - plain.observed)
+    if off > _BENT * abs(plain.observed) and off > plain.observed_se:
+        yield (
+            f"{name}: plain's change of entropy is predicted as {plain.predicted:+.3g} "
+            f"and is {plain.observed:+.3g}; the learning rate {plain.eta:.3g} is "
+            "outside the linear regime, so trust what was observed."
+        )
+    seen = [p for p in pairs[1:] if p.entropy.changed > 0]
+    vague = [p for p in seen if _gain(p.entropy).low <= 0 <= _gain(p.entropy).high]
+    if seen and len(vague) > len(seen) / 2:
+        yield (
+            f"{name}: {len(vague)} of {len(seen)} differences in entropy are within "
+            "noise; take more --prompts."
+        )
+
+
+class Gain(NamedTuple):
+    """A difference from plain."""
+
+    value: float
+    low: float
+    high: float
+
+
+def _gain(o: Outcome) -> Gain:
+    """As observed; as predicted where it was not tried."""
+    if o.observed_gain == o.observed_gain:
+        return Gain(o.observed_gain, o.observed_gain_low, o.observed_gain_high)
+    return Gain(o.gain, o.gain_low, o.gain_high)
+
+
+def _told(gain: Gain) -> str:
+    return f"{gain.value:+.2g} [{gain.low:+.2g}, {gain.high:+.2g}]"
+
+
+def _value(o: Outcome) -> str:
+    if o.observed == o.observed:
+        return f"{o.observed:+.3g} [{o.observed_low:+.3g}, {o.observed_high:+.3g}]"
+    return f"{o.predicted:+.3g} [{o.predicted_low:+.3g}, {o.predicted_high:+.3g}]"

@@ -1,0 +1,224 @@
+"""Which passes a comparison needs, in the order they can be made."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from entrometer.errors import InvalidValue
+from entrometer.experiments.batches import (
+    evaluation,
+    short_names,
+    step_of,
+    subject_of,
+)
+from entrometer.experiments.comparison.config import CompareConfig
+from entrometer.experiments.comparison.requests import (
+    Advanced,
+    Judged,
+    Seen,
+    Treated,
+    UpdateTables,
+)
+from entrometer.experiments.comparison.variants import Variant, variants
+from entrometer.experiments.influence.over_update import Concentrated
+from entrometer.experiments.influence.requests import Adjoint, Carried, FoldGradient
+from entrometer.experiments.requests import (
+    Draw,
+    Forward,
+    Minibatch,
+    Request,
+    Source,
+    Step,
+    Subject,
+)
+from entrometer.experiments.update_batch import PLAIN
+from entrometer.interventions import intervention
+from entrometer.policy.checkpoint import read_schedule
+
+
+@dataclass(frozen=True, kw_only=True)
+class Trial:
+    """The passes that show what an intervention does."""
+
+    variant: Variant
+    step: Treated
+    slope: Carried
+    """What the step, formed anew, does to every fold."""
+
+    there: Judged
+
+    def requests(self) -> Iterator[Request]:
+        """All of them."""
+        yield from (self.step, self.slope, self.there)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PointPlan:
+    """The passes for a minibatch of an update of a checkpoint."""
+
+    checkpoint: str
+    update: str
+    minibatch: str
+    steps: int
+    """Optimizer steps behind it."""
+
+    eta: float
+    subject: Subject
+    """The policy that is updated: after the plain steps on the parts before."""
+
+    before: tuple[Request, ...]
+    """Those steps, and the update batch."""
+
+    seen: Seen
+    plain: Treated
+    here: tuple[Forward, ...]
+    gradients: tuple[FoldGradient, ...]
+    adjoint: Adjoint
+    carried: Carried
+    variants: tuple[Variant, ...]
+    """All strengths of all interventions; plain is the first."""
+
+    trials: tuple[Trial, ...]
+    """Those whose truth is measured; plain is the first."""
+
+    def shared(self) -> Iterator[Request]:
+        """What one measurement of influence needs, and the interventions share."""
+        yield from self.before
+        yield from self.seen.requests()
+        yield self.plain
+        yield from (h.rollouts for h in self.here)
+        yield from self.here
+        yield from self.gradients
+        yield from (self.adjoint, self.carried)
+
+    def requests(self) -> Iterator[Request]:
+        """All of them, each after what it depends on."""
+        yield from self.shared()
+        for trial in self.trials:
+            yield from trial.requests()
+
+
+def plan(config: CompareConfig) -> list[PointPlan]:
+    """The passes of a comparison, by point. Reads files, and loads no model."""
+    names = short_names(config.checkpoints)
+    return [
+        _point(config, Path(path), name, update, part)
+        for path, name in zip(config.checkpoints, names, strict=True)
+        for update in config.updates
+        for part in config.parts
+    ]
+
+
+def _point(
+    config: CompareConfig, path: Path, name: str, update: str, part: tuple[int, int]
+) -> PointPlan:
+    steps, learning_rate = read_schedule(path)
+    eta = config.eta or learning_rate
+    if not eta > 0:
+        raise InvalidValue(
+            f"{path}: expected a learning rate above 0, got {learning_rate}: its "
+            "schedule has ended; give --eta"
+        )
+    chosen = variants(config.interventions)
+    start = subject_of(config, path)
+    whole = step_of(config, start, update, steps)
+    before: list[Request] = []
+    if isinstance(whole.batch, Draw):
+        before.append(whole.batch)
+    subject, (own, parts) = start, part
+    for number in range(1, own):
+        batch = _part(whole.batch, number, parts)
+        seen = _seen(subject, start, batch, concentrated=False)
+        step = _treated(subject, whole, batch, seen, intervention(PLAIN).text)
+        advanced = Advanced(subject=subject, step=step, eta=eta)
+        before += [*seen.requests(), step, advanced]
+        subject = replace(start, advanced=advanced)
+    batch = _part(whole.batch, own, parts)
+    needs = {need for v in chosen for need in v.intervention.remedy.needs}
+    seen = _seen(subject, start, batch, concentrated="concentration" in needs)
+    plain = _treated(subject, whole, batch, seen, intervention(PLAIN).text)
+    here = tuple(
+        Forward(subject=subject, rollouts=draw) for draw in evaluation(config, subject)
+    )
+    gradients = tuple(
+        FoldGradient(subject=subject, here=here, folds=config.folds, fold=q)
+        for q in range(config.folds)
+    )
+    adjoint = Adjoint(subject=subject, step=plain, gradients=gradients)
+
+    def trial(variant: Variant) -> Trial:
+        step = _treated(subject, whole, batch, seen, variant.intervention.text, adjoint)
+        return Trial(
+            variant=variant,
+            step=step,
+            slope=Carried(subject=subject, step=step, gradients=gradients),
+            there=Judged(subject=subject, gradients=gradients[0], step=step, eta=eta),
+        )
+
+    return PointPlan(
+        checkpoint=name,
+        update=update,
+        minibatch=f"{own}/{parts}",
+        steps=steps,
+        eta=eta,
+        subject=subject,
+        before=tuple(before),
+        seen=seen,
+        plain=plain,
+        here=here,
+        gradients=gradients,
+        adjoint=adjoint,
+        carried=Carried(subject=subject, step=plain, gradients=gradients),
+        variants=chosen,
+        trials=tuple(trial(v) for v in chosen if v.tried) if config.truth else (),
+    )
+
+
+def distinct(points: Sequence[PointPlan]) -> None:
+    """Refuse folds that would be empty, which prompts decide."""
+    for point in points:
+        prompts = {i for h in point.here for i in h.rollouts.problems}
+        if len(prompts) < len(point.gradients):
+            raise InvalidValue(
+                f"expected at least {len(point.gradients)} different prompts, one a "
+                f"fold, got {len(prompts)}; draw more --prompts, or take fewer --folds"
+            )
+
+
+def _part(batch: Source, part: int, parts: int) -> Source:
+    if parts == 1 or isinstance(batch, Minibatch):
+        return batch
+    return Minibatch(batch=batch, part=part, parts=parts)
+
+
+def _seen(
+    subject: Subject, start: Subject, batch: Source, *, concentrated: bool
+) -> Seen:
+    return Seen(
+        here=UpdateTables(subject=subject, batch=batch),
+        old=UpdateTables(subject=start, batch=batch),
+        concentration=(
+            Concentrated(subject=subject, batch=batch) if concentrated else None
+        ),
+    )
+
+
+def _treated(
+    subject: Subject,
+    whole: Step,
+    batch: Source,
+    seen: Seen,
+    text: str,
+    adjoint: Adjoint | None = None,
+) -> Treated:
+    needs = intervention(text).remedy.needs
+    return Treated(
+        subject=subject,
+        batch=batch,
+        max_grad_norm=whole.max_grad_norm,
+        intervention=text,
+        here=seen.here,
+        old=seen.old,
+        concentration=seen.concentration if "concentration" in needs else None,
+        adjoint=adjoint if "influence" in needs else None,
+    )

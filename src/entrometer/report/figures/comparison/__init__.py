@@ -1,0 +1,1 @@
+"""Figures of comparisons of interventions."""

@@ -1,0 +1,54 @@
+"""How interventions are had elsewhere."""
+
+from collections.abc import Sequence
+
+from entrometer.report.numbers import MISSING
+from entrometer.report.read import ComparisonRun
+from entrometer.report.table import Table
+from entrometer.runs.comparison import Remedy
+
+_HEADS = ("intervention", "published", "TRL", "verl")
+
+
+def remedies(runs: Sequence[ComparisonRun]) -> Table | None:
+    """Lines for TRL and verl at the strength that was tried."""
+    return _table(
+        "How to have each intervention at the strength that was tried: by entrometer "
+        "train --intervention, by settings of TRL and by those of verl",
+        _rows(runs, tried=True),
+    )
+
+
+def strengths(runs: Sequence[ComparisonRun]) -> Table | None:
+    """The same at the other strengths that were predicted."""
+    return _table(
+        "How to have each intervention at the other strengths that were predicted",
+        _rows(runs, tried=False),
+    )
+
+
+def _rows(runs: Sequence[ComparisonRun], *, tried: bool) -> list[Remedy]:
+    """Those of all runs, each once."""
+    found = {
+        remedy: None
+        for run in runs
+        for names in [{o.settings for o in run.tables.outcomes if o.default}]
+        for remedy in run.tables.remedies
+        if (remedy.settings in names) == tried
+    }
+    return list(found)
+
+
+def _table(caption: str, rows: Sequence[Remedy]) -> Table | None:
+    if not rows:
+        return None
+    return Table(
+        caption=caption,
+        heads=_HEADS,
+        rows=tuple(
+            tuple(x or MISSING for x in (r.settings, r.source, r.trl, r.verl))
+            for r in rows
+        ),
+        words=len(_HEADS),
+        code=(0, 2, 3),
+    )

@@ -1,0 +1,132 @@
+"""What a comparison of interventions leaves behind: a table for each question.
+
+Changes are at the learning rate of the row: nats a token for `entropy`, reward a
+response for `reward`. `x`, `x_se`, `x_low` and `x_high` are an estimate, its standard
+error and the ends of its 95% interval; NaN is what was not measured.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from entrometer.runs.rows import read_tables
+
+
+@dataclass(frozen=True, kw_only=True)
+class Outcome:
+    """What one step under an intervention does to entropy or to expected reward."""
+
+    checkpoint: str
+    update: str
+    """Name of the update batch: `recorded`, or `sampled-` and its seed."""
+    minibatch: str
+    """`j/J`: the j-th of J parts, after plain steps on the others before it."""
+    step: int
+    """Optimizer steps behind the checkpoint."""
+    eta: float
+    name: str
+    """Of the intervention."""
+    settings: str
+    """Those that are not the default, as `name:setting=value`."""
+    strength: float
+    """Value of the setting that is swept; NaN for an intervention without."""
+    default: bool
+    """Whether this is its published strength, or the one that was asked for."""
+    changed: float
+    """Share of the counted tokens that it pulls on otherwise than plain Dr-GRPO."""
+    objective: str
+    """`entropy` or `reward`."""
+    predicted: float
+    """By influence, with the preconditioner of the plain step, on the half of E that
+    judges."""
+    predicted_se: float
+    predicted_low: float
+    predicted_high: float
+    gain: float
+    """The same less that of plain Dr-GRPO."""
+    gain_se: float
+    gain_low: float
+    gain_high: float
+    elsewhere: float
+    """The same as `predicted` on the other half, which is independent of `observed`."""
+    elsewhere_se: float
+    elsewhere_low: float
+    elsewhere_high: float
+    reformed: float
+    """The slope along the step that AdamW forms anew, times the learning rate."""
+    observed: float
+    """The true change after that step, on the half that judges."""
+    observed_se: float
+    observed_low: float
+    observed_high: float
+    observed_gain: float
+    """The same less that of plain Dr-GRPO, paired."""
+    observed_gain_se: float
+    observed_gain_low: float
+    observed_gain_high: float
+    below: float
+    """Reward by which it stays below the frontier at its change of entropy, predicted;
+    in the rows of `reward`, NaN where the frontier does not reach as far."""
+    below_se: float
+    below_low: float
+    below_high: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class FrontierPoint:
+    """The best choice of tokens at a price of entropy."""
+
+    checkpoint: str
+    update: str
+    minibatch: str
+    eta: float
+    price: float
+    kept: float
+    """Share of the tokens with a pull that it keeps."""
+    entropy: float
+    """Change of entropy that is predicted on the half that judges."""
+    entropy_se: float
+    entropy_low: float
+    entropy_high: float
+    reward: float
+    """The same of reward."""
+    reward_se: float
+    reward_low: float
+    reward_high: float
+    fitted_entropy: float
+    """What the half that chose the tokens says: too good."""
+    fitted_reward: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Remedy:
+    """How an intervention is had elsewhere."""
+
+    name: str
+    settings: str
+    source: str
+    trl: str
+    """Settings of TRL; empty where it has none."""
+    verl: str
+    """Settings of verl; empty where it has none."""
+
+
+@dataclass(frozen=True)
+class ComparisonTables:
+    """All tables."""
+
+    outcomes: list[Outcome]
+    frontier: list[FrontierPoint]
+    remedies: list[Remedy]
+
+
+TABLES: dict[str, type] = {
+    "outcomes": Outcome,
+    "frontier": FrontierPoint,
+    "remedies": Remedy,
+}
+"""Classes of rows by the name of the file, results/NAME.parquet."""
+
+
+def read_comparison(run: Path) -> ComparisonTables:
+    """Read every table of a finished run."""
+    return ComparisonTables(**read_tables(run, TABLES))

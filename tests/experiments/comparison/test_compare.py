@@ -1,0 +1,215 @@
+"""Predictions are those of each intervention's own update; truth is a real step."""
+
+import math
+from dataclasses import replace
+from itertools import product
+
+import numpy as np
+import pytest
+
+from entrometer import passes
+from entrometer.calculus import dot, norm
+from entrometer.errors import EntrometerError
+from entrometer.experiments.carry_out import carry_out
+from entrometer.experiments.comparison.compare import (
+    compare,
+    settled,
+    trial_requests,
+)
+from entrometer.experiments.comparison.config import CompareConfig
+from entrometer.experiments.comparison.frontier import choices
+from entrometer.experiments.comparison.plan import plan
+from entrometer.experiments.comparison.requests import Advanced
+from entrometer.experiments.comparison.slopes import measured
+from entrometer.experiments.comparison.variants import variants
+from entrometer.experiments.requests import Minibatch, Worker
+from entrometer.experiments.update import adjoint
+from entrometer.experiments.update_batch import recorded_batch
+from entrometer.interventions import intervention, intervention_names
+from entrometer.policy import load_checkpoint
+from entrometer.runs import read_update, update_path
+from entrometer.runs.comparison import read_comparison
+
+OBJECTIVES = {"entropy": "h", "reward": "J"}
+
+
+def test_influence_times_weights_is_the_slope_of_its_own_update(config, compared):
+    """At fixed preconditioner, every intervention, on the stale minibatch too."""
+    store = compared / "passes"
+    worker = Worker(store)
+    for point in plan(config):
+        found = measured(point, store)
+        step = point.plain.read(store)
+        policy = worker.checkpoint(point.subject).policy
+        gradients = list(point.adjoint.read_gradients(store))
+        Q = config.folds
+        for variant in point.variants:
+            own = found.batch.treated(variant.intervention, found.tables)
+            ascent = passes.vjp(policy, own.rollouts, own.weights).gradient
+            v = adjoint(ascent, step)
+            slopes = found.slopes([own], carried=False)
+            for number, objective in enumerate(OBJECTIVES):
+                expected = [dot(g, v).item() for g in gradients[number * Q :][:Q]]
+                got = slopes.parts[objective][0]
+                scale = max(np.abs(expected).max(), 1e-9)
+                np.testing.assert_allclose(got, expected, rtol=0, atol=1e-9 * scale)
+
+
+def test_the_true_change_is_the_slope_along_the_step_formed_anew(compared):
+    """To first order: the learning rate is small."""
+    rows = [o for o in read_comparison(compared).outcomes if o.default]
+    assert {o.name for o in rows} >= set(intervention_names()) - {"frontier"}
+    size = {
+        x: max(abs(o.reformed) for o in rows if o.objective == x) for x in OBJECTIVES
+    }
+    for o in rows:
+        assert o.observed == pytest.approx(o.reformed, abs=5e-3 * size[o.objective])
+    off = [abs(o.predicted - o.reformed) / size[o.objective] for o in rows]
+    # What holding the preconditioner fixed leaves out is no rounding.
+    assert max(off) > 1e-2
+    plain = [o for o in rows if o.name == "dr-grpo"]
+    for o in plain:
+        assert o.predicted == pytest.approx(o.reformed, rel=1e-9)
+        assert o.gain == o.observed_gain == 0.0
+
+
+def test_a_taken_step_leaves_what_training_left(trained, config, tmp_path):
+    """Parameters and moments after the recorded batch are the next checkpoint's."""
+    point = plan(
+        replace(
+            config,
+            checkpoints=(str(trained / "checkpoint-1"),),
+            updates=("recorded",),
+            minibatches=("1/1",),
+        )
+    )[0]
+    carry_out([*point.seen.requests()], tmp_path, lambda *_: None)
+    after = load_checkpoint(trained / "checkpoint-2", base="tiny", precision="float64")
+    before = load_checkpoint(trained / "checkpoint-1", base="tiny", precision="float64")
+    taken = Advanced(subject=point.subject, step=point.plain, eta=before.learning_rate)
+    carry_out([taken], tmp_path, lambda *_: None)
+    got = Worker(tmp_path).checkpoint(replace(point.subject, advanced=taken))
+    assert got.step == after.step == 2
+    assert got.state.step == after.state.step
+    for ours, theirs in (
+        (got.policy.trained(), after.policy.trained()),
+        (got.state.first_moment, after.state.first_moment),
+        (got.state.second_moment, after.state.second_moment),
+    ):
+        off = {n: ours[n] - theirs[n].to(ours[n]) for n in ours}
+        assert norm(off) < 1e-4 * norm(theirs)
+
+
+def test_minibatches_are_the_batch(trained):
+    batch = recorded_batch(read_update(update_path(trained, 3)))
+    parts = [batch.minibatch(n, 2) for n in (1, 2)]
+    assert sum(p.rollouts.count for p in parts) == batch.rollouts.count
+    for p in parts:
+        assert {*p.rollouts.prompt} <= {*batch.rollouts.prompt}
+    sizes = [p.rollouts.count / batch.rollouts.count for p in parts]
+    whole = np.concatenate(
+        [size * p.alpha for size, p in zip(sizes, parts, strict=True)]
+    )
+    np.testing.assert_allclose(np.sort(whole), np.sort(batch.alpha), rtol=1e-12)
+    with pytest.raises(EntrometerError, match="at least 50 prompts"):
+        batch.minibatch(1, 50)
+
+
+def test_what_pulls_as_plain_does_is_not_taken_again(config, compared):
+    store = compared / "passes"
+    whole, stale = (settled(p, store) for p in plan(config)[2:])
+    same = {t.variant.intervention.name for t in whole.trials[1:]} & {
+        t.variant.intervention.name
+        for t in whole.trials[1:]
+        if t.step == whole.trials[0].step
+    }
+    assert same >= {"clip-higher", "kl-cov", "cispo", "sapo", "ce-gppo"}
+    other = {t.variant.intervention.name for t in stale.trials if t.step != stale.plain}
+    assert "kl-cov" in other
+    assert isinstance(stale.plain.batch, Minibatch)
+    assert stale.subject.advanced is not None
+    assert len(trial_requests([whole])) < len(trial_requests([stale]))
+
+
+def test_no_choice_of_tokens_beats_the_frontier_where_it_was_fitted(config, compared):
+    """Of all subsets of some tokens, by enumeration, on the half that chose."""
+    point = plan(config)[2]
+    found = measured(point, compared / "passes")
+    tokens = np.flatnonzero(found.batch.alpha)[:10]
+    few = np.zeros_like(found.batch.alpha)
+    few[tokens] = found.batch.alpha[tokens]
+    found = replace(found, batch=replace(found.batch, alpha=few))
+    I_h, I_J = ((few[:, None] * found.dS[x][:, ::2]).sum(axis=1) for x in OBJECTIVES)
+    shape = found.tables.mask
+    places = np.flatnonzero(shape.flatten().numpy())
+    both = []
+    for influence in (I_h, I_J):
+        table = np.zeros(shape.numel())
+        table[places] = influence
+        both.append(found.tables.S.new_tensor(table).reshape(shape.shape))
+    found = replace(found, tables=replace(found.tables, influence=tuple(both)))
+    for price in (0.0, 0.5, 2.0):
+        (chosen,) = choices(found, [price])
+        kept = (chosen.alpha != 0)[tokens]
+        worth = (
+            I_J[tokens] / np.abs(I_J).sum() + price * I_h[tokens] / np.abs(I_h).sum()
+        )
+        best = max(
+            np.array(subset) @ worth for subset in product((0, 1), repeat=tokens.size)
+        )
+        assert kept @ worth == pytest.approx(best, abs=1e-12)
+
+
+def test_a_comparison_that_was_killed_goes_on(config, compared, tmp_path, monkeypatch):
+    config = replace(
+        config,
+        updates=("sampled-1",),
+        minibatches=("2/2",),
+        interventions=("kl-cov", "entropy-bonus:alpha=0.1"),
+    )
+    whole = compare(config, tmp_path / "whole")
+
+    def die(done, total, note):
+        if done / total > 0.6:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        compare(config, tmp_path / "killed", progress=die)
+    again = compare(config, tmp_path / "killed")
+    for a, b in zip(whole.outcomes, again.outcomes, strict=True):
+        for name, value in vars(a).items():
+            same = getattr(b, name)
+            assert same == value or (math.isnan(same) and math.isnan(value))
+    assert [o.settings for o in whole.outcomes if o.objective == "reward"] == [
+        "dr-grpo",
+        "kl-cov:rho=0.0002",
+        "kl-cov",
+        "kl-cov:rho=0.02",
+        "entropy-bonus:alpha=0.1",
+    ]
+
+
+def test_a_strength_that_is_asked_for_is_the_only_one():
+    plain, *found = variants(("entropy-bonus:alpha=0.3", "dr-grpo"))
+    assert plain.intervention == intervention("dr-grpo")
+    assert [(v.strength, v.tried) for v in found] == [(0.3, True)]
+    names = {v.intervention.name for v in variants(())}
+    assert names == {*intervention_names()}
+    for name in names - {"dr-grpo"}:
+        own = variants((name,))[1:]
+        assert sum(v.tried for v in own) == 1
+
+
+@pytest.mark.parametrize(
+    ("setting", "value", "said"),
+    [
+        ("minibatches", ("3/2",), "j/J"),
+        ("minibatches", ("0/2",), "j/J"),
+        ("eta", -1.0, "eta"),
+        ("prices", (-1.0,), "prices"),
+        ("folds", 2, "folds"),
+    ],
+)
+def test_what_cannot_be_compared_is_refused(setting, value, said):
+    with pytest.raises(EntrometerError, match=said):
+        CompareConfig(checkpoints=("x",), **{setting: value})
