@@ -1,0 +1,57 @@
+"""Compare interventions along the reference run; go on where it stopped.
+
+Usage: python -m studies.interventions [RUN], from the root of the repository. RUN, by
+default runs/interventions, keeps every pass; a RUN of studies.influence has the samples
+already. Tables and figures are collected into studies/interventions, and the tables of
+its README are printed. Two cores take about three hours.
+"""
+
+import sys
+from pathlib import Path
+
+from entrometer.experiments.comparison.compare import compare
+from entrometer.experiments.comparison.config import CompareConfig
+from entrometer.runs.comparison import TABLES
+from studies.collected import checkpoints, collected
+from studies.interventions_tables import tables
+
+HERE = Path(__file__).parent / "interventions"
+
+
+def config(update: str, minibatch: str) -> CompareConfig:
+    """All interventions at the four checkpoints."""
+    return CompareConfig(
+        checkpoints=checkpoints(8, 24, 40, 56),
+        updates=(update,),
+        minibatches=(minibatch,),
+        policy="smollm2",
+        level="easy",
+    )
+
+
+CONFIGS = {
+    # The batch that training went on with, and another of the same size.
+    "recorded": config("recorded", "1/1"),
+    "sampled": config("sampled-1", "1/1"),
+    # The second half of it, after a real step on the first: ratios differ from 1.
+    "stale": config("recorded", "2/2"),
+}
+
+
+def main(run: Path) -> None:
+    """Measure, collect, print."""
+    found = {
+        name: collected(
+            compare,
+            settings,
+            TABLES,
+            run=run / f"interventions-{name}",
+            folder=HERE / name,
+        )
+        for name, settings in CONFIGS.items()
+    }
+    print(tables(found))
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1] if len(sys.argv) > 1 else "runs/interventions"))

@@ -1,0 +1,180 @@
+"""Does the ranking after one step foretell a training? On the tiny policy; resumable.
+
+Usage: python -m studies.long_run [RUN], from the root of the repository. Trains the
+tiny twin under each loss with each seed, evaluates it, and compares the losses by one
+step at a checkpoint of every plain training. Tables go to studies/interventions, and
+those of its README are printed. Two cores take about two hours.
+"""
+
+import multiprocessing
+import sys
+from collections.abc import Callable, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import TypeVar
+
+from entrometer.cli.progress import Ticker
+from entrometer.experiments.comparison.config import CompareConfig
+from entrometer.recipes import tiny_twin
+from entrometer.runs.rows import write_rows
+from entrometer.training.config import TrainConfig
+from studies.long_run_tables import LongRun, Step, tables
+
+Found = TypeVar("Found")
+
+HERE = Path(__file__).parent / "interventions"
+
+PLAIN = "dr-grpo"
+LOSSES = (
+    PLAIN,
+    "grpo",
+    "clip-higher",
+    "clip-cov:rho=0.02",
+    "kl-cov:rho=0.02",
+    "entropy-bonus",
+    "high-entropy",
+    "steer:lowest=0.5",
+    "clip-b",
+    "positive-only",
+    "negative-reinforced",
+)
+"""Not those that act below an entropy that so short a training does not reach."""
+
+SEEDS = range(8)
+STEPS = 48
+EARLY = 8
+"""Steps behind the checkpoint at which one step is looked at."""
+
+CORES = 2
+
+
+def config(loss: str, seed: int) -> TrainConfig:
+    """The twin, with two updates a round of sampling, so that ratios differ from 1."""
+    return replace(
+        tiny_twin(),
+        intervention=loss,
+        seed=seed,
+        steps=STEPS,
+        save_every=EARLY if loss == PLAIN else STEPS // 2,
+        window=2,
+        predict_every=0,
+    )
+
+
+def trained(run: Path, loss: str, seed: int) -> LongRun:
+    """Train and evaluate, or read what was."""
+    import torch
+
+    from entrometer.evaluation import EvaluationConfig, evaluate
+    from entrometer.runs import checkpoints, newest_complete
+    from entrometer.tasks import task
+    from entrometer.training.run import train
+
+    torch.set_num_threads(1)
+    settings = config(loss, seed)
+    here = run / loss.replace(":", "-") / f"seed-{seed}"
+    newest, _ = newest_complete(here) if here.is_dir() else (None, [])
+    if newest is None or newest.name != f"checkpoint-{STEPS}":
+        train(settings, here)
+    kept = [(n, p) for n, p in checkpoints(here) if n in (0, STEPS // 2, STEPS)]
+    found = evaluate(
+        here,
+        kept,
+        task(settings.task, **settings.task_settings()),
+        EvaluationConfig(problems=128, max_tokens=settings.max_tokens),
+        base=settings.policy,
+    )
+    return LongRun(
+        loss=loss,
+        seed=seed,
+        **{
+            f"{name}_{row.step}": row.measures[measure].value
+            for row in found.rows
+            for name, measure in (
+                ("entropy", "entropy"),
+                ("format", "format_rate"),
+                ("pass_at_1", "pass_at_1"),
+                ("pass_at_8", "pass_at_8"),
+            )
+        },
+    )
+
+
+def one_step(run: Path, seed: int) -> list[Step]:
+    """What one step under each loss does at an early checkpoint of the plain run."""
+    import torch
+
+    from entrometer.experiments.comparison.compare import compare
+
+    torch.set_num_threads(1)
+    settings = config(PLAIN, seed)
+    compared = CompareConfig(
+        checkpoints=(str(run / PLAIN / f"seed-{seed}" / f"checkpoint-{EARLY}"),),
+        interventions=tuple(loss for loss in LOSSES if loss != PLAIN),
+        minibatches=("2/2",),
+        policy=settings.policy,
+        task=settings.task,
+        level=settings.level,
+        max_tokens=settings.max_tokens,
+        max_grad_norm=settings.max_grad_norm,
+    )
+    found = compare(compared, run / "one-step" / f"seed-{seed}")
+    return [
+        Step(
+            loss=o.settings,
+            seed=seed,
+            objective=o.objective,
+            predicted=o.gain,
+            observed=o.observed_gain,
+        )
+        for o in found.outcomes
+        if o.default
+    ]
+
+
+@dataclass(frozen=True)
+class Job:
+    """A training, or a look at one step where it has no loss."""
+
+    seed: int
+    loss: str = ""
+
+
+def main(run: Path) -> None:
+    """Train, look at one step, collect, print."""
+    jobs = [Job(seed, loss) for seed in SEEDS for loss in LOSSES]
+    runs = _all(jobs, partial(_train, run))
+    steps = _all([Job(seed) for seed in SEEDS], partial(_look, run))
+    rows = sorted(runs, key=lambda r: (LOSSES.index(r.loss), r.seed))
+    looked = [step for own in steps for step in own]
+    HERE.mkdir(exist_ok=True)
+    write_rows(HERE / "long-runs.parquet", LongRun, rows)
+    write_rows(HERE / "one-step.parquet", Step, looked)
+    print(tables(rows, looked))
+
+
+def _train(run: Path, job: Job) -> LongRun:
+    return trained(run, job.loss, job.seed)
+
+
+def _look(run: Path, job: Job) -> list[Step]:
+    return one_step(run, job.seed)
+
+
+def _all(jobs: Sequence[Job], work: Callable[[Job], Found]) -> list[Found]:
+    """Results of all jobs, a core each."""
+    found = []
+    context = multiprocessing.get_context("spawn")
+    with Ticker() as ticker, ProcessPoolExecutor(CORES, mp_context=context) as pool:
+        for number, done in enumerate(
+            as_completed([pool.submit(work, job) for job in jobs]), 1
+        ):
+            found.append(done.result())
+            ticker.tick("long run", number, len(jobs), "")
+    return found
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1] if len(sys.argv) > 1 else "runs/long-run"))

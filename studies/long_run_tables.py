@@ -1,0 +1,119 @@
+"""Rows of the long runs, and the tables of the README."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import stats
+
+
+@dataclass(frozen=True, kw_only=True)
+class LongRun:
+    """A training under a loss: held-out measures at its start, middle and end."""
+
+    loss: str
+    seed: int
+    entropy_0: float
+    entropy_24: float
+    entropy_48: float
+    format_0: float
+    format_24: float
+    format_48: float
+    pass_at_1_0: float
+    pass_at_1_24: float
+    pass_at_1_48: float
+    pass_at_8_0: float
+    pass_at_8_24: float
+    pass_at_8_48: float
+
+    @property
+    def reward(self) -> float:
+        """At the end: what the training was for."""
+        return self.pass_at_1_48 + 0.5 * self.format_48
+
+
+@dataclass(frozen=True, kw_only=True)
+class Step:
+    """What one step does against plain, early in the plain training of a seed."""
+
+    loss: str
+    seed: int
+    objective: str
+    predicted: float
+    observed: float
+
+
+def tables(runs: Sequence[LongRun], steps: Sequence[Step]) -> str:
+    """Both, as Markdown."""
+    return "\n\n".join("\n".join(part) for part in (_runs(runs), _ranks(runs, steps)))
+
+
+MEASURES = ("entropy_48", "reward", "format_48", "pass_at_1_48", "pass_at_8_48")
+
+
+def _runs(runs: Sequence[LongRun]) -> Iterator[str]:
+    yield "| loss | entropy | reward | format | pass@1 | pass@8 |"
+    yield "|---|---|---|---|---|---|"
+    plain = [r for r in runs if r.loss == "dr-grpo"]
+    for loss in dict.fromkeys(r.loss for r in runs):
+        own = [r for r in runs if r.loss == loss]
+        cells = []
+        for name in MEASURES:
+            x, y = (np.array([getattr(r, name) for r in part]) for part in (own, plain))
+            if loss == "dr-grpo":
+                cells.append(f"{x.mean():.3f} ± {_error(x):.3f}")
+            else:
+                # Seeds are paired: both begin with the same policy.
+                cells.append(f"{(x - y).mean():+.3f} ± {_error(x - y):.3f}")
+        yield f"| {loss} | " + " | ".join(cells) + " |"
+
+
+def _ranks(runs: Sequence[LongRun], steps: Sequence[Step]) -> Iterator[str]:
+    yield "| one step | long run | Spearman's ρ of the means | by seed, mean [95%] |"
+    yield "|---|---|---|---|"
+    losses = [x for x in dict.fromkeys(r.loss for r in runs) if x != "dr-grpo"]
+    seeds = sorted({r.seed for r in runs})
+    end = {
+        name: _grid(losses, seeds, {(r.loss, r.seed): getattr(r, name) for r in runs})
+        for name in ("entropy_48", "reward")
+    }
+    plain = {
+        name: np.array(
+            [getattr(r, name) for r in runs if r.loss == "dr-grpo"], np.float64
+        )
+        for name in end
+    }
+    for objective, name in (("entropy", "entropy_48"), ("reward", "reward")):
+        for way in ("predicted", "observed"):
+            step = _grid(
+                losses,
+                seeds,
+                {
+                    (s.loss, s.seed): getattr(s, way)
+                    for s in steps
+                    if s.objective == objective
+                },
+            )
+            gain = end[name] - plain[name]
+            whole = stats.spearmanr(step.mean(axis=1), gain.mean(axis=1)).statistic
+            each = np.array(
+                [
+                    stats.spearmanr(step[:, i], gain[:, i]).statistic
+                    for i in range(len(seeds))
+                ]
+            )
+            arm = stats.t.ppf(0.975, len(seeds) - 1) * _error(each)
+            yield (
+                f"| {objective}, {way} | {name} | {whole:+.2f} | {each.mean():+.2f} "
+                f"[{each.mean() - arm:+.2f}, {each.mean() + arm:+.2f}] |"
+            )
+
+
+def _grid(
+    losses: Sequence[str], seeds: Sequence[int], values: dict[tuple[str, int], float]
+) -> np.ndarray:
+    return np.array([[values[loss, seed] for seed in seeds] for loss in losses])
+
+
+def _error(x: np.ndarray) -> float:
+    return float(x.std(ddof=1) / np.sqrt(x.size))
