@@ -8,6 +8,8 @@ from typing import Any
 from benchmarks.harness import Check
 from benchmarks.report.chromium import open_page
 from benchmarks.report.synthetic import write
+from benchmarks.report.synthetic_comparison import Shape as Compared
+from benchmarks.report.synthetic_comparison import comparison
 from benchmarks.report.synthetic_influence import Shape, influence
 from benchmarks.report.synthetic_kernel import Shape as KernelShape
 from benchmarks.report.synthetic_kernel import kernel
@@ -67,7 +69,7 @@ class Places:
 
 
 def checks(folder: Path, texts: list[str]) -> tuple[list[Check], dict[str, Any]]:
-    """Figures of a page with the same texts in every table of tokens and kernels."""
+    """Figures of a page with the same texts in every table of the experiments."""
     # Parquet is UTF-8: half a surrogate pair can come by JSON only.
     whole = [t for t in texts if t.encode(errors="ignore").decode() == t]
     made, places = hostile_influence(whole)
@@ -76,9 +78,15 @@ def checks(folder: Path, texts: list[str]) -> tuple[list[Check], dict[str, Any]]
     names = [t for t in whole if 0 < len(t) <= 200]
     shape = KernelShape(checkpoints=names[:20], metrics=names[20:22], elements=20)
     other = write(folder / "kernel", kernel(shape), summary, {})
+    remedies = write(
+        folder / "comparison",
+        comparison(Compared(checkpoints=names[:2], names=names[2:32])),
+        summary,
+        {},
+    )
     # Alone, so that all of the room is its own.
     page = write_report([run], folder / "tokens.html")
-    both = write_report([run, other], folder / "both.html")
+    both = write_report([run, other, remedies], folder / "both.html")
     opened, together = (open_page(p, TEXTS, seconds=180) for p in (page, both))
     answer = opened.answer
     wrong = altered(answer, places)

@@ -9,8 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from entrometer.runs import influence, kernel
+from entrometer.runs import comparison, influence, kernel
 from entrometer.runs import measurement as measured
+from entrometer.runs.comparison import ComparisonTables
 from entrometer.runs.influence import InfluenceTables
 from entrometer.runs.kernel import KernelTables
 from entrometer.runs.measurement import (
@@ -37,6 +38,7 @@ KINDS: dict[type, dict[str, type]] = {
     Measurement: measured.TABLES,
     InfluenceTables: influence.TABLES,
     KernelTables: kernel.TABLES,
+    ComparisonTables: comparison.TABLES,
 }
 FLOORS = {"float64": 2e-17, "float32": 3e-8}
 
@@ -87,16 +89,20 @@ def measurement(
 
 def write(
     run: Path,
-    made: Measurement | InfluenceTables | KernelTables,
+    made: Measurement | InfluenceTables | KernelTables | ComparisonTables,
     summary: dict[str, Any],
-    config: dict[str, Any],
+    config: dict[str, Any] | None = None,
 ) -> Path:
     """Leave behind what a finished measurement does, for a report to read."""
     (run / "results").mkdir(parents=True)
     for name, kind in KINDS[type(made)].items():
         write_rows(run / "results" / f"{name}.parquet", kind, getattr(made, name))
     about = {"versions": {"torch": "2.13.0"}, "seconds": {"passes": 812.4}}
-    for name, body in (("summary", summary), ("config", config), ("about", about)):
+    for name, body in (
+        ("summary", summary),
+        ("config", config or {}),
+        ("about", about),
+    ):
         (run / f"{name}.json").write_text(json.dumps(body), encoding="utf-8")
     return run
 

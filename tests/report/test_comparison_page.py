@@ -11,6 +11,7 @@ import pytest
 
 from benchmarks.report.chromium import ChromiumMissing, find_chromium, open_page
 from benchmarks.report.synthetic import write
+from benchmarks.report.synthetic_comparison import KNOWN, Shape, comparison
 from benchmarks.report.synthetic_kernel import Shape as KernelShape
 from benchmarks.report.synthetic_kernel import kernel
 from entrometer.errors import InvalidValue
@@ -25,7 +26,6 @@ from entrometer.report.figures.comparison.predicted import predicted
 from entrometer.report.read import ComparisonRun, read_runs
 from entrometer.report.style import style
 from entrometer.runs.comparison import TABLES, ComparisonTables
-from tests.report.comparisons import KNOWN, Shape, comparison, write_comparison
 from tests.report.test_page import Page
 from tests.report.toy import SUMMARY
 
@@ -41,7 +41,7 @@ def made():
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory, made):
-    return write_comparison(tmp_path_factory.mktemp("run") / "run", made, SUMMARY)
+    return write(tmp_path_factory.mktemp("run") / "run", made, SUMMARY)
 
 
 @pytest.fixture(scope="module")
@@ -52,7 +52,7 @@ def page(tmp_path_factory, run):
 @pytest.fixture
 def read(tmp_path):
     def make(made):
-        return read_runs([write_comparison(tmp_path / "run", made, SUMMARY)])
+        return read_runs([write(tmp_path / "run", made, SUMMARY)])
 
     return make
 
@@ -60,7 +60,7 @@ def read(tmp_path):
 @pytest.fixture
 def report(tmp_path):
     def make(made, **summary):
-        run = write_comparison(tmp_path / "run", made, SUMMARY | summary)
+        run = write(tmp_path / "run", made, SUMMARY | summary)
         return Page(write_report([run], tmp_path / "report.html"))
 
     return make
@@ -89,8 +89,9 @@ def test_the_manifest_says_that_a_run_is_a_comparison(tmp_path, run, made):
     (found,) = read_runs([run])
     assert isinstance(found, ComparisonRun)
     assert repr(found.tables) == repr(made)
-    other = write_comparison(tmp_path / "other", made, SUMMARY)
-    (other / "manifest.json").unlink()
+    other = write(tmp_path / "other", made, SUMMARY)
+    manifest = {"about": {"kind": "comparison"}}
+    (other / "manifest.json").write_text(json.dumps(manifest))
     assert isinstance(read_runs([other])[0], ComparisonRun)
     (other / "results" / "frontier.parquet").unlink()
     with pytest.raises(InvalidValue, match=r"frontier\.parquet; finish it with"):
@@ -327,7 +328,7 @@ def test_kinds_are_shown_together(tmp_path, run):
 
 
 def test_two_comparisons_are_told_apart(tmp_path, made):
-    runs = [write_comparison(tmp_path / n, made, SUMMARY) for n in ("one", "two")]
+    runs = [write(tmp_path / n, made, SUMMARY) for n in ("one", "two")]
     assert {p.name for p in points(read_runs(runs))} == {
         *("one, 1/1", "one, 2/2", "two, 1/1", "two, 2/2"),
     }
@@ -348,7 +349,7 @@ def test_thirty_remedies_at_eight_points_are_drawn_in_seconds(tmp_path):
     shape = Shape(
         checkpoints=("a", "b"), updates=("recorded", "sampled-1"), names=names
     )
-    run = write_comparison(tmp_path / "run", comparison(shape), SUMMARY)
+    run = write(tmp_path / "run", comparison(shape), SUMMARY)
     start = time.process_time()
     page = write_report([run], tmp_path / "report.html")
     assert time.process_time() - start < 20
@@ -368,7 +369,7 @@ def test_chromium_runs_nothing_of_a_hostile_comparison(tmp_path, made):
         outcomes=[replace(o, settings=evil + o.settings) for o in made.outcomes],
         remedies=[replace(r, settings=evil, trl=evil) for r in made.remedies],
     )
-    run = write_comparison(tmp_path / "run", hostile, SUMMARY)
+    run = write(tmp_path / "run", hostile, SUMMARY)
     opened = open_page(
         write_report([run], tmp_path / "report.html"),
         f"""[...document.querySelectorAll('.c code')].filter(

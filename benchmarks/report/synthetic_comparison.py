@@ -1,20 +1,18 @@
 """Made-up comparisons of interventions whose numbers behave as real ones do."""
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import nan
+from typing import Any
 
 import numpy as np
 
 from entrometer.runs.comparison import (
-    TABLES,
     ComparisonTables,
     FrontierPoint,
     Outcome,
     Remedy,
 )
-from entrometer.runs.rows import write_rows
 
 KNOWN = (
     *("entropy-bonus", "clip-higher", "kl-cov", "clip-cov", "cispo", "sapo", "grpo"),
@@ -72,23 +70,9 @@ def comparison(shape: Shape, seed: int = 0) -> ComparisonTables:
     return made
 
 
-def write_comparison(run, made, summary, config=None):
-    """Leave behind what a finished comparison does, for a report to read."""
-    (run / "results").mkdir(parents=True)
-    for name, kind in TABLES.items():
-        write_rows(run / "results" / f"{name}.parquet", kind, getattr(made, name))
-    parts = {
-        "summary": summary,
-        "config": config or {"seed": 0},
-        "about": {"versions": {"torch": "2.13.0"}},
-        "manifest": {"about": {"kind": "comparison"}},
-    }
-    for name, body in parts.items():
-        (run / f"{name}.json").write_text(json.dumps(body), encoding="utf-8")
-    return run
-
-
-def _outcomes(where, shape, rng):
+def _outcomes(
+    where: dict[str, Any], shape: Shape, rng: np.random.Generator
+) -> list[Outcome]:
     options = [("dr-grpo", nan, True, 0.0, 0.0)]
     for place, name in enumerate(shape.names):
         idle = name in shape.idle and where["minibatch"].startswith("1/")
@@ -119,7 +103,17 @@ def _outcomes(where, shape, rng):
     return rows
 
 
-def _outcome(where, tried, objective, true, size, shared, rng, *, truth):
+def _outcome(
+    where: dict[str, Any],
+    tried: bool,
+    objective: str,
+    true: float,
+    size: float,
+    shared: float,
+    rng: np.random.Generator,
+    *,
+    truth: bool,
+) -> Outcome:
     se = NOISE[objective]
     gain_se = se / 4 if size else 0.0
     base = PLAIN[objective] + shared
@@ -145,7 +139,7 @@ def _outcome(where, tried, objective, true, size, shared, rng, *, truth):
     )
 
 
-def _frontier(where, rng):
+def _frontier(where: dict[str, Any], rng: np.random.Generator) -> list[FrontierPoint]:
     rows = []
     for place, price in enumerate(PRICES):
         h = -5e-3 + 1.6e-3 * place
@@ -164,7 +158,7 @@ def _frontier(where, rng):
     return rows
 
 
-def _interval(name, value, se):
+def _interval(name: str, value: float, se: float) -> dict[str, Any]:
     unknown = value != value
     return {
         name: value,
