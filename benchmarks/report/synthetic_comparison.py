@@ -64,6 +64,7 @@ def comparison(shape: Shape, seed: int = 0) -> ComparisonTables:
             verl="actor_rollout_ref.actor.policy_loss.loss_mode=" + name
             if place % 3
             else "",
+            differs="" if place % 4 else "statistics are of each micro-batch",
         )
         for place, (name, told) in enumerate(settings)
     )

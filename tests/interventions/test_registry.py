@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from entrometer.errors import InvalidValue, MissingKey
+from entrometer.errors import InvalidValue, MissingKey, ShapeMismatch
 from entrometer.interventions import (
     Intervention,
     TokenTables,
@@ -321,3 +321,60 @@ def test_coefficients_are_derivatives_of_the_loss():
     )
     same(found.alpha, table([[0.11]]))
     same(found.gamma, table([[0.3]]))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "high-entropy:rho=1.5",
+        "clip-cov:rho=-1",
+        "kl-cov:rho=inf",
+        "clip-v:most=2",
+        "stare:share=1.1",
+        "steer:lowest=-0.5",
+        "sapo:tau_negative=0",
+        "entropy-bonus:alpha=inf",
+        "cispo:low=-5",
+    ],
+)
+def test_a_setting_out_of_its_range_is_refused(text):
+    setting = text.partition(":")[2].partition("=")[0]
+    with pytest.raises(InvalidValue, match=f"expected '{setting}' (from|above) 0"):
+        intervention(text)
+
+
+@pytest.mark.parametrize("name", ["", "a:b", "a,b", "a=b", "a b"])
+def test_a_name_that_could_not_be_read_is_refused(name):
+    with pytest.raises(InvalidValue, match="without colon"):
+        register(name)(lambda tables: tables.S)
+
+
+def test_a_loss_that_is_no_table_is_refused():
+    register("toy-summed")(summed)
+    with pytest.raises(ShapeMismatch, match="a loss a token"):
+        intervention("toy-summed").loss(batch())
+
+
+def summed(tables):
+    return tables.S.sum()
+
+
+def edited(tables):
+    return tables.H
+
+
+# As where a cell of a notebook was edited and run again.
+edited.__qualname__ = summed.__qualname__
+
+
+def test_the_code_of_a_user_is_part_of_what_it_is():
+    assert not any(
+        intervention(name).remedy.code
+        for name in intervention_names()
+        if intervention(name).remedy.function.__module__.startswith("entrometer.")
+    )
+    register("toy-summed")(summed)
+    before = intervention("toy-summed").remedy.code
+    register("toy-summed")(edited)
+    assert before
+    assert intervention("toy-summed").remedy.code not in ("", before)

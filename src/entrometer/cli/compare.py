@@ -56,12 +56,12 @@ def _point(name: tuple[str, str, str], own: list[Outcome]) -> str:
     cells: dict[str, dict[str, Outcome]] = {}
     for o in own:
         cells.setdefault(o.settings, {})[o.objective] = o
-    ranked = sorted(cells.values(), key=lambda c: -_gain(c["entropy"])[0])
+    ranked = sorted(cells.values(), key=lambda c: -c["entropy"].told_gain.value)
     rows = [
         [
             both["entropy"].settings,
             f"{both['entropy'].changed:.1%}",
-            *(interval(*_gain(both[x])) for x in ("entropy", "reward")),
+            *(interval(*both[x].told_gain) for x in ("entropy", "reward")),
             interval(
                 both["reward"].below,
                 both["reward"].below_low,
@@ -78,13 +78,6 @@ def _point(name: tuple[str, str, str], own: list[Outcome]) -> str:
         + "\nNats a token, and reward a response, more than plain's step; tokens that "
         "are treated otherwise;\nbrackets: 95% intervals on prompts that chose nothing."
     )
-
-
-def _gain(o: Outcome) -> tuple[float, float, float]:
-    """As observed; as predicted where it was not."""
-    if o.observed_gain == o.observed_gain:
-        return o.observed_gain, o.observed_gain_low, o.observed_gain_high
-    return o.gain, o.gain_low, o.gain_high
 
 
 def _rows(directory: Path) -> dict[str, Any]:

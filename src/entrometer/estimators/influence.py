@@ -63,6 +63,9 @@ class Influence:
     standard_error: Float[np.ndarray, " A"]
     """Standard error over folds of the evaluation batch."""
 
+    pulls: Float[np.ndarray, "A Q"]
+    r"""$\psi_q$ of each fold, of which the standard error is made."""
+
     folds: int
     """Number of folds the standard error rests on."""
 
@@ -113,6 +116,7 @@ def token_influence(
     return Influence(
         value=I_K,
         standard_error=np.sqrt((psi_KQ**2).sum(axis=1) / (1 - (share @ share))),
+        pulls=psi_KQ,
         folds=Q,
         prompts=prompts,
         responses=responses,

@@ -8,10 +8,9 @@ import numpy as np
 from entrometer.errors import InvalidValue
 from entrometer.experiments.config import ExperimentConfig
 from entrometer.experiments.requests import Draw, Recorded, Step, Subject
-from entrometer.experiments.update_batch import PLAIN
-from entrometer.interventions import intervention
+from entrometer.interventions import PLAIN, intervention
 from entrometer.policy.content import weights_key
-from entrometer.runs import response_seeds, update_path
+from entrometer.runs import read_update, response_seeds, update_path
 from entrometer.runs.content import content_key, file_sha256
 from entrometer.tasks import task
 from entrometer.tasks.task import Split
@@ -55,6 +54,7 @@ def recorded(config: ExperimentConfig, checkpoint: Path, step: int) -> Recorded:
             f"{path}, got no such file; give --updates sampled-1, or train with "
             "the recorder"
         )
+    _require_alike(config, path)
     chosen = intervention(config.intervention)
     plain = chosen == intervention(PLAIN)
     return Recorded(
@@ -62,6 +62,18 @@ def recorded(config: ExperimentConfig, checkpoint: Path, step: int) -> Recorded:
         sha256=file_sha256(path),
         intervention="" if plain else chosen.text,
     )
+
+
+def _require_alike(config: ExperimentConfig, path: Path) -> None:
+    """Refuse samples of another policy than the one that the batch was drawn from."""
+    settings = read_update(path).settings
+    for name in ("temperature", "max_tokens"):
+        was, asked = getattr(settings, name), getattr(config, name)
+        if was != asked:
+            raise InvalidValue(
+                f"{path}: expected {name}={was}, with which the batch was sampled, got "
+                f"{asked}; give --{name.replace('_', '-')} {was}"
+            )
 
 
 def evaluation(config: ExperimentConfig, subject: Subject) -> tuple[Draw, ...]:

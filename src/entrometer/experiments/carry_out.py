@@ -32,8 +32,8 @@ def carry_out(requests: Iterable[Request], store: Path, progress: Progress) -> S
 
 
 def missing(requests: Iterable[Request], store: Path) -> list[Request]:
-    """What the store has not."""
-    return [r for r in requests if not r.path(store).exists()]
+    """What the store has not, each once."""
+    return [r for r in dict.fromkeys(requests) if not r.path(store).exists()]
 
 
 def added(a: Stages, b: Stages) -> Stages:

@@ -62,7 +62,7 @@ def price(
     """Stages and the seconds of loading; None for the prices where all is done."""
     stages: dict[str, Stage] = {}
     subjects: list[Subject] = []
-    for request in requests:
+    for request in dict.fromkeys(requests):
         name, done = request.stage, request.path(store).exists()
         old = stages.get(name, Stage(0, 0, 0, 0.0))
         seconds = 0.0

@@ -11,11 +11,8 @@ from torch import Tensor
 
 from entrometer.errors import InvalidValue
 from entrometer.estimators import GradientWeights, Responses, Tables
-from entrometer.interventions import Intervention, TokenTables, intervention
+from entrometer.interventions import PLAIN, Intervention, TokenTables, intervention
 from entrometer.runs import Rollouts, Sampler, UpdateBatch
-
-PLAIN = "dr-grpo"
-"""The intervention that is none."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

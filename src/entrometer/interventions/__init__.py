@@ -12,7 +12,7 @@ from entrometer.interventions.entropy_bonus import entropy_bonus
 from entrometer.interventions.frontier import frontier
 from entrometer.interventions.high_entropy import high_entropy
 from entrometer.interventions.kl_cov import kl_cov
-from entrometer.interventions.plain import dr_grpo, grpo
+from entrometer.interventions.plain import PLAIN, dr_grpo, grpo
 from entrometer.interventions.registry import (
     Intervention,
     Remedy,
@@ -27,6 +27,7 @@ from entrometer.interventions.steer import steer
 from entrometer.interventions.tables import TokenTables, standardise, top
 
 __all__ = [
+    "PLAIN",
     "Intervention",
     "Remedy",
     "TokenTables",

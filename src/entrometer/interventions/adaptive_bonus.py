@@ -27,6 +27,7 @@ def _next_settings(settings: dict[str, float], entropy: float) -> dict[str, floa
         "entropy_coef_delta={delta}, entropy_coef_max={largest}, "
         "entropy_target={target}"
     ),
+    differs="TRL goes by the entropy of the step before",
     source="arXiv 2505.22312",
 )
 def adaptive_bonus(

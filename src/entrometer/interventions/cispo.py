@@ -23,6 +23,7 @@ from entrometer.interventions.tables import TokenTables
         "actor_rollout_ref.actor.clip_ratio_low={low} "
         "actor_rollout_ref.actor.clip_ratio_high={high}"
     ),
+    differs="TRL divides by the number of tokens, not by the length limit",
     source="arXiv 2506.13585",
 )
 def cispo(

@@ -25,7 +25,9 @@ from entrometer.tokens import clipped_surrogate
         "actor_rollout_ref.actor.clip_ratio_low={low} "
         "actor_rollout_ref.actor.clip_ratio_high={high}"
     ),
+    differs="statistics are of each micro-batch",
     source="arXiv 2505.22617",
+    shares=("rho",),
 )
 def clip_cov(
     tables: TokenTables,

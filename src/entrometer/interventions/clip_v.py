@@ -16,6 +16,7 @@ from entrometer.interventions.tables import TokenTables, top
     strengths=(1e-4, 1e-3, 1e-2),
     needs=("concentration",),
     source="arXiv 2602.03392",
+    shares=("most",),
 )
 def clip_v(
     tables: TokenTables,

@@ -25,6 +25,7 @@ from entrometer.interventions.tables import TokenTables
         "actor_rollout_ref.actor.clip_ratio_low={low} "
         "actor_rollout_ref.actor.clip_ratio_high={high}"
     ),
+    differs="verl's bonus is smaller by the mean length over the length limit",
     source="Williams and Peng 1991",
 )
 def entropy_bonus(

@@ -2,6 +2,8 @@
 
 # Axes: B responses, T tokens of a response.
 
+import math
+
 import torch
 from jaxtyping import Float
 from torch import Tensor
@@ -19,7 +21,9 @@ from entrometer.interventions.tables import TokenTables
         'loss_type="dr_grpo", scale_rewards="none", epsilon={low}, '
         "epsilon_high={high}, top_entropy_quantile={rho}"
     ),
+    differs="statistics are of each micro-batch",
     source="arXiv 2506.01939",
+    shares=("rho",),
 )
 def high_entropy(
     tables: TokenTables, *, rho: float = 0.2, low: float = 0.2, high: float = 0.2
@@ -33,5 +37,13 @@ def high_entropy(
     H = tables.H.detach()
     if not tables.mask.any():
         return losses
-    q = torch.quantile(H[tables.mask], 1.0 - rho)
+    q = _quantile(H[tables.mask], 1.0 - rho)
     return losses.masked_fill(H.lt(q), 0.0)
+
+
+def _quantile(values: Float[Tensor, " K"], share: float) -> Float[Tensor, ""]:
+    # torch.quantile refuses more than 2^24 values, which a large update has.
+    place = share * (values.numel() - 1)
+    ordered = values.sort().values
+    low, high = ordered[math.floor(place)], ordered[math.ceil(place)]
+    return torch.lerp(low, high, place - math.floor(place))

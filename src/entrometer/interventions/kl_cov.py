@@ -21,7 +21,9 @@ from entrometer.interventions.tables import TokenTables, top
         "actor_rollout_ref.actor.policy_loss.kl_cov_ratio={rho} "
         "actor_rollout_ref.actor.policy_loss.ppo_kl_coef={beta}"
     ),
+    differs="statistics are of each micro-batch",
     source="arXiv 2505.22617",
+    shares=("rho",),
 )
 def kl_cov(
     tables: TokenTables, *, rho: float = 2e-3, beta: float = 1.0

@@ -10,9 +10,12 @@ from entrometer.interventions.registry import register
 from entrometer.interventions.tables import TokenTables
 from entrometer.tokens import clipped_surrogate
 
+PLAIN = "dr-grpo"
+"""The intervention that is none: what every other is compared with."""
+
 
 @register(
-    "dr-grpo",
+    PLAIN,
     by_token=True,
     on_policy=False,
     trl='loss_type="dr_grpo", scale_rewards="none", epsilon={low}, epsilon_high={high}',

@@ -3,15 +3,17 @@
 # Axes: B responses, T tokens of a response.
 
 import inspect
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from hashlib import sha256
 from typing import Any, TypeVar
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from entrometer.errors import InvalidValue, MissingKey, nearest_name
+from entrometer.errors import InvalidValue, MissingKey, ShapeMismatch, nearest_name
 from entrometer.interventions.tables import TokenTables
 from entrometer.tokens import LossCoefficients, dr_grpo_mean, loss_coefficients
 
@@ -59,8 +61,28 @@ class Remedy:
     verl: str | None
     """The same of verl."""
 
+    differs: str
+    """What those lines do otherwise; empty where they are the same."""
+
     source: str
     """Where it was published."""
+
+    shares: tuple[str, ...]
+    """Settings from 0 to 1."""
+
+    positive: tuple[str, ...]
+    """Settings above 0; all others are from 0 on."""
+
+    @property
+    def code(self) -> str:
+        """What tells a user's function from an edited one; empty for those here."""
+        if self.function.__module__.startswith("entrometer."):
+            return ""
+        try:
+            text = inspect.getsource(self.function)
+        except OSError:
+            text = self.function.__code__.co_code.hex()
+        return sha256(text.encode()).hexdigest()
 
     @property
     def defaults(self) -> dict[str, Number]:
@@ -83,7 +105,10 @@ def register(
     needs: tuple[str, ...] = (),
     trl: str | None = None,
     verl: str | None = None,
+    differs: str = "",
     source: str = "",
+    shares: tuple[str, ...] = (),
+    positive: tuple[str, ...] = (),
 ) -> Callable[[Function], Function]:
     """Return a decorator that lets `intervention` find a function by `name`.
 
@@ -91,7 +116,7 @@ def register(
 
         @register("half", by_token=True)
         def half(tables: TokenTables, *, weight: float = 0.5) -> Tensor:
-            return weight * plain(tables)
+            return weight * dr_grpo(tables)
 
     Its keyword arguments are the settings; each has a number for a default. What the
     others mean is said by `Remedy`.
@@ -116,7 +141,10 @@ def register(
             needs=needs,
             trl=trl,
             verl=verl,
+            differs=differs,
             source=source,
+            shares=shares,
+            positive=positive,
         )
         _require_sound(name, remedy)
         _REMEDIES[name] = remedy
@@ -145,10 +173,17 @@ class Intervention:
         """Loss of each token."""
         function, settings = self.remedy.function, dict(self.settings)
         size = self.micro_batch or tables.count
-        parts = [
-            function(tables.rows(slice(first, first + size)), **settings)
-            for first in range(0, tables.count, size)
-        ]
+        parts = []
+        for first in range(0, tables.count, size):
+            own = tables.rows(slice(first, first + size))
+            losses = function(own, **settings)
+            if losses.shape != own.S.shape:
+                raise ShapeMismatch(
+                    f"expected a loss a token from the intervention {self.name!r}, of "
+                    f"shape {tuple(own.S.shape)}, got {tuple(losses.shape)}; leave the "
+                    "sum to the mean of Dr-GRPO"
+                )
+            parts.append(losses)
         return torch.cat(parts)
 
     def loss(self, tables: TokenTables) -> Float[Tensor, ""]:
@@ -204,6 +239,8 @@ def intervention(text: str) -> Intervention:
                 f"{nearest_name(key, settings)}"
             )
         settings[key] = _number(text, key, value, type(settings[key]))
+        if key != MICRO_BATCH:
+            _require_range(text, key, settings[key], _REMEDIES[name])
     micro_batch = int(settings.pop(MICRO_BATCH))
     if micro_batch < 0:
         raise InvalidValue(
@@ -237,6 +274,19 @@ def _number(text: str, key: str, value: str, kind: Callable[[float], Number]) ->
     return number
 
 
+def _require_range(text: str, key: str, value: Number, remedy: Remedy) -> None:
+    most = 1.0 if key in remedy.shares else math.inf
+    above = key in remedy.positive
+    # A clip may be infinitely wide.
+    endless = math.isinf(value) and key != "high"
+    if not 0 <= value <= most or endless or (above and value == 0):
+        wanted = "above 0" if above else "from 0"
+        wanted += " to 1" if most == 1 else ""
+        raise InvalidValue(
+            f"expected {key!r} {wanted} in {text!r}, got {value}; correct it"
+        )
+
+
 def _definition(function: TokenLosses) -> tuple[str, str]:
     return function.__module__, function.__qualname__
 
@@ -247,6 +297,11 @@ def _defaults(function: TokenLosses) -> dict[str, Any]:
 
 
 def _require_sound(name: str, remedy: Remedy) -> None:
+    if not name or set(name) & set(":,= "):
+        raise InvalidValue(
+            f"expected a name without colon, comma, equals sign or space, got {name!r};"
+            " settings follow a name after a colon"
+        )
     settings = _defaults(remedy.function)
     wrong = [k for k, v in settings.items() if not isinstance(v, int | float)]
     if wrong:

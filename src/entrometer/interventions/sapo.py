@@ -26,7 +26,9 @@ from entrometer.interventions.tables import TokenTables
         "actor_rollout_ref.actor.tau_pos={tau_positive} "
         "actor_rollout_ref.actor.tau_neg={tau_negative}"
     ),
+    differs="both divide by the length of each response",
     source="arXiv 2511.20347",
+    positive=("tau_positive", "tau_negative"),
 )
 def sapo(
     tables: TokenTables, *, tau_positive: float = 1.0, tau_negative: float = 1.05

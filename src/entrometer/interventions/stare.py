@@ -16,6 +16,7 @@ from entrometer.interventions.tables import TokenTables, top
     strength="gain",
     strengths=(1.05, 1.1, 1.5),
     source="arXiv 2606.19236",
+    shares=("share",),
 )
 def stare(
     tables: TokenTables,

@@ -16,6 +16,7 @@ from entrometer.interventions.tables import TokenTables
     strength="lowest",
     strengths=(0.9, 0.8, 0.5),
     source="arXiv 2510.10150",
+    shares=("lowest",),
 )
 def steer(
     tables: TokenTables,

@@ -118,6 +118,15 @@ def read_schedule(path: Path | str) -> Schedule:
     )
 
 
+def read_progress(path: Path | str) -> float:
+    """Share of its training that is behind a checkpoint; 0 where it does not say."""
+    file = local_directory(Path(path).expanduser()) / "trainer_state.json"
+    steps = read_json(file).get("max_steps")
+    if not isinstance(steps, int) or steps < 1:
+        return 0.0
+    return min(1.0, _global_step(file) / steps)
+
+
 def _global_step(path: Path) -> int:
     step = read_json(path).get("global_step")
     if not isinstance(step, int):

@@ -7,14 +7,15 @@ from entrometer.report.read import ComparisonRun
 from entrometer.report.table import Table
 from entrometer.runs.comparison import Remedy
 
-_HEADS = ("intervention", "published", "TRL", "verl")
+_HEADS = ("intervention", "published", "TRL", "verl", "there")
 
 
 def remedies(runs: Sequence[ComparisonRun]) -> Table | None:
     """Lines for TRL and verl at the strength that was tried."""
     return _table(
         "How to have each intervention at the strength that was tried: by entrometer "
-        "train --intervention, by settings of TRL and by those of verl",
+        "train --intervention, by settings of TRL and by those of verl, and what these "
+        "do otherwise",
         _rows(runs, tried=True),
     )
 
@@ -46,8 +47,9 @@ def _table(caption: str, rows: Sequence[Remedy]) -> Table | None:
         caption=caption,
         heads=_HEADS,
         rows=tuple(
-            tuple(x or MISSING for x in (r.settings, r.source, r.trl, r.verl))
+            tuple(text or MISSING for text in texts)
             for r in rows
+            for texts in [(r.settings, r.source, r.trl, r.verl, r.differs)]
         ),
         words=len(_HEADS),
         code=(0, 2, 3),

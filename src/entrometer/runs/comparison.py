@@ -5,10 +5,20 @@ response for `reward`. `x`, `x_se`, `x_low` and `x_high` are an estimate, its st
 error and the ends of its 95% interval; NaN is what was not measured.
 """
 
+import math
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from entrometer.runs.rows import read_tables
+
+
+class Gain(NamedTuple):
+    """A difference from plain Dr-GRPO, and its 95% interval."""
+
+    value: float
+    low: float
+    high: float
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,6 +80,13 @@ class Outcome:
     below_low: float
     below_high: float
 
+    @property
+    def told_gain(self) -> Gain:
+        """As observed; as predicted where it was not tried."""
+        if math.isnan(self.observed_gain):
+            return Gain(self.gain, self.gain_low, self.gain_high)
+        return Gain(self.observed_gain, self.observed_gain_low, self.observed_gain_high)
+
 
 @dataclass(frozen=True, kw_only=True)
 class FrontierPoint:
@@ -108,6 +125,8 @@ class Remedy:
     """Settings of TRL; empty where it has none."""
     verl: str
     """Settings of verl; empty where it has none."""
+    differs: str
+    """What these do otherwise than what was compared."""
 
 
 @dataclass(frozen=True)

@@ -10,11 +10,10 @@ import torch
 from accelerate.utils import gather_object
 from torch import Tensor
 
-from entrometer.interventions import Intervention, TokenTables
+from entrometer.interventions import PLAIN, Intervention, TokenTables
 from entrometer.training.instruments import Instrumented, MicroBatch
 from entrometer.training.pass_ahead import looking_ahead, rows_ahead
 from entrometer.training.trainable import (
-    PLAIN,
     looks_ahead,
     require_a_way_ahead,
     require_plain,

@@ -6,9 +6,6 @@ from typing import Any
 from entrometer.errors import InvalidValue
 from entrometer.interventions import Intervention, intervention
 
-PLAIN = "dr-grpo"
-"""What every other intervention is compared with."""
-
 _MEASURED = ("concentration",)
 """Tables that a trainer makes for those that need them."""
 
@@ -16,6 +13,9 @@ _ASKED: Mapping[str, Any] = {
     "loss_type": "dr_grpo",
     "scale_rewards": "none",
     "beta": 0.0,
+    # Its clip is among the settings of an intervention.
+    "epsilon": 0.2,
+    "epsilon_high": None,
     "delta": None,
     "importance_sampling_level": "token",
     "top_entropy_quantile": 1.0,

@@ -10,8 +10,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 from torch.nn.functional import pad
 
-from entrometer.interventions import Intervention, TokenTables, intervention
-from entrometer.training.trainable import PLAIN
+from entrometer.interventions import PLAIN, Intervention, TokenTables, intervention
 
 CHANGED = 1e-6
 """Relative difference from which a token is pulled on otherwise."""

@@ -10,7 +10,7 @@ import pytest
 from entrometer import passes
 from entrometer.calculus import dot, norm
 from entrometer.errors import EntrometerError
-from entrometer.experiments.carry_out import carry_out
+from entrometer.experiments.carry_out import carry_out, missing
 from entrometer.experiments.comparison.compare import (
     compare,
     settled,
@@ -18,6 +18,7 @@ from entrometer.experiments.comparison.compare import (
 )
 from entrometer.experiments.comparison.config import CompareConfig
 from entrometer.experiments.comparison.frontier import choices
+from entrometer.experiments.comparison.narrate import narrate
 from entrometer.experiments.comparison.plan import plan
 from entrometer.experiments.comparison.requests import Advanced
 from entrometer.experiments.comparison.slopes import measured
@@ -25,7 +26,7 @@ from entrometer.experiments.comparison.variants import variants
 from entrometer.experiments.requests import Minibatch, Worker
 from entrometer.experiments.update import adjoint
 from entrometer.experiments.update_batch import recorded_batch
-from entrometer.interventions import intervention, intervention_names
+from entrometer.interventions import intervention, intervention_names, register
 from entrometer.policy import load_checkpoint
 from entrometer.runs import read_update, update_path
 from entrometer.runs.comparison import read_comparison
@@ -128,7 +129,8 @@ def test_what_pulls_as_plain_does_is_not_taken_again(config, compared):
     assert "kl-cov" in other
     assert isinstance(stale.plain.batch, Minibatch)
     assert stale.subject.advanced is not None
-    assert len(trial_requests([whole])) < len(trial_requests([stale]))
+    made, more = (len(missing(trial_requests([p]), compared)) for p in (whole, stale))
+    assert made < more
 
 
 def test_no_choice_of_tokens_beats_the_frontier_where_it_was_fitted(config, compared):
@@ -213,3 +215,74 @@ def test_a_strength_that_is_asked_for_is_the_only_one():
 def test_what_cannot_be_compared_is_refused(setting, value, said):
     with pytest.raises(EntrometerError, match=said):
         CompareConfig(checkpoints=("x",), **{setting: value})
+
+
+def test_a_pass_is_asked_for_once(config, compared):
+    """At the policy that sampled, the old tables and those of now are the same."""
+    point = plan(config)[0]
+    every = [r.key for r in point.shared()]
+    assert len(every) > len(set(every))
+    once = missing(point.shared(), compared)
+    assert len(once) == len({r.key for r in once}) == len(set(every))
+
+
+def test_a_schedule_goes_by_the_training_of_the_checkpoint(config):
+    (point,) = plan(replace(config, updates=("recorded",), minibatches=("1/1",)))
+    (own,) = (
+        t.step for t in point.trials if t.variant.intervention.name == "entrocraft"
+    )
+    assert point.progress == pytest.approx(2 / 3)
+    assert own.behind == point.progress
+    assert point.plain.behind == 0.0
+
+
+def test_a_function_that_was_edited_is_another_step(config):
+    register("toy-mine")(mine)
+    asked = replace(
+        config,
+        updates=("recorded",),
+        minibatches=("1/1",),
+        interventions=("toy-mine",),
+    )
+    before = plan(asked)[0].trials[1].step
+    register("toy-mine")(edited)
+    after = plan(asked)[0].trials[1].step
+    assert before.intervention == after.intervention
+    assert before.key != after.key
+    assert plan(asked)[0].trials[0].step.key == plan(config)[0].trials[0].step.key
+
+
+def mine(tables):
+    return -tables.A * tables.S
+
+
+def edited(tables):
+    return -tables.A * tables.H
+
+
+# As where a cell of a notebook was edited and run again.
+edited.__qualname__ = mine.__qualname__
+
+
+def test_more_minibatches_than_prompts_are_refused_before_anything_is_done(config):
+    with pytest.raises(EntrometerError, match="--minibatches"):
+        plan(replace(config, minibatches=("1/1", "64/64")))
+
+
+def test_advice_is_chosen_by_the_other_half(config, compared):
+    """What is best by luck on the prompts that judge is not what is named."""
+    rows = read_comparison(compared).outcomes
+    mean = {x: [o for o in rows if o.default and o.objective == x] for x in OBJECTIVES}
+    first = [o for o in mean["entropy"] if o.minibatch == "1/1"][1]
+    lucky = [
+        replace(o, observed_gain=9.0, observed_gain_low=8.0, observed_gain_high=10.0)
+        if o.settings == first.settings and o.objective == "entropy"
+        else replace(o, elsewhere=-1.0)
+        if o.settings == first.settings
+        else o
+        for o in rows
+    ]
+    found = narrate(config, replace(read_comparison(compared), outcomes=lucky))
+    named = [s for s in found["sentences"] if "that chooses names" in s]
+    assert named
+    assert not any(f"names {first.settings};" in s for s in named)

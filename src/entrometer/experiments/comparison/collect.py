@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from entrometer.estimators import Influence, Linearised, Tables
+from entrometer.estimators import Estimate, Linearised, Tables
 from entrometer.experiments.comparison.config import CompareConfig
 from entrometer.experiments.comparison.frontier import below, choices, frontier
 from entrometer.experiments.comparison.plan import PointPlan, Trial
@@ -136,8 +136,8 @@ def _observed(name: str, seen: Linearised | None) -> dict[str, Any]:
     return _absent(name) if seen is None else estimate_fields(name, seen.estimate())
 
 
-def _gap(seen: Influence | None) -> dict[str, Any]:
-    return _absent("below") if seen is None else estimate_fields("below", seen[0])
+def _gap(seen: Estimate | None) -> dict[str, Any]:
+    return _absent("below") if seen is None else estimate_fields("below", seen)
 
 
 def _absent(name: str) -> dict[str, Any]:
@@ -154,4 +154,5 @@ def _remedies(points: Sequence[PointPlan]) -> Iterator[Remedy]:
             source=remedy.source,
             trl=(remedy.trl or "").format(**settings),
             verl=(remedy.verl or "").format(**settings),
+            differs=remedy.differs,
         )

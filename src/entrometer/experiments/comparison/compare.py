@@ -65,9 +65,8 @@ def compare(
 
 
 def trial_requests(points: Sequence[PointPlan]) -> list[Request]:
-    """The passes that truth needs, each once."""
-    every = (r for p in points for trial in p.trials for r in trial.requests())
-    return list(dict.fromkeys(every))
+    """The passes that truth needs."""
+    return [r for p in points for trial in p.trials for r in trial.requests()]
 
 
 def settled(point: PointPlan, store: Path) -> PointPlan:

@@ -7,7 +7,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from entrometer.estimators import Influence
+from entrometer.estimators import Estimate
 from entrometer.experiments.comparison.slopes import Measured, Slopes
 from entrometer.experiments.estimate_fields import estimate_fields
 from entrometer.experiments.update_batch import Batch
@@ -48,8 +48,8 @@ def frontier(
     ]
 
 
-def below(rows: Slopes, variants: int) -> dict[int, Influence]:
-    """How far each variant stays below the frontier, where that reaches.
+def below(rows: Slopes, variants: int) -> dict[int, Estimate]:
+    r"""How far each variant stays below the frontier, where that reaches.
 
     Args:
         rows: Slopes of the variants, then of the frontier, by rising price.
@@ -58,16 +58,35 @@ def below(rows: Slopes, variants: int) -> dict[int, Influence]:
     Between two prices the frontier is the mixture of both choices. What drains more
     than the first choice, to which entropy is free, is held against that one; what
     raises entropy more than the last is beyond what choosing tokens can do.
+
+    The mixture is at the variant's entropy as measured: an error $\epsilon$ of that is
+    one of $\lambda\epsilon$ of the reward, with $\lambda$ the slope of the frontier.
     """
-    h = rows.changes("entropy", 1).value
-    found: dict[int, Influence] = {}
+    h, J = (rows.changes(x, 1).value for x in ("entropy", "reward"))
+    found: dict[int, Estimate] = {}
     for v in range(variants):
         mixture = _mixture(h[v], h[variants:])
-        if mixture is not None:
-            weights = np.zeros((1, h.size))
-            weights[0, variants:] = mixture
-            weights[0, v] -= 1
-            found[v] = rows.combined(weights).changes("reward", 1)
+        if mixture is None:
+            continue
+        weights = np.zeros((1, h.size))
+        weights[0, variants:] = mixture
+        weights[0, v] -= 1
+        both = rows.combined(weights)
+        entropy, reward = (both.changes(x, 1) for x in ("entropy", "reward"))
+        ends = variants + np.flatnonzero(mixture)
+        slope = 0.0
+        if ends.size == 2:
+            slope = (J[ends[1]] - J[ends[0]]) / (h[ends[1]] - h[ends[0]])
+        pulls = reward.pulls - slope * entropy.pulls
+        # As for folds of equal size.
+        Q = reward.folds
+        found[v] = Estimate.symmetric(
+            float(reward.value[0]),
+            float(np.sqrt(Q / (Q - 1) * (pulls**2).sum())),
+            degrees_of_freedom=float(Q - 1),
+            effective_samples=float(reward.responses),
+            prompts=reward.prompts,
+        )
     return found
 
 

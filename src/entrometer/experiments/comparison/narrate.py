@@ -4,7 +4,10 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from entrometer.experiments.comparison.config import CompareConfig
-from entrometer.runs.comparison import ComparisonTables, Outcome, Remedy
+from entrometer.runs.comparison import ComparisonTables, Gain, Outcome, Remedy
+
+_SPARE = 0.1
+"""Share of plain's reward growth that a remedy may cost and still be cheap."""
 
 _BENT = 0.3
 """Share of the change by which the linear prediction may miss it."""
@@ -71,32 +74,49 @@ def _advice(name: str, pairs: list[Pair], remedies: dict[str, Remedy]) -> Iterat
     )
     # Frontier's tokens are chosen by a measurement, not by a setting.
     others = [p for p in pairs[1:] if p.entropy.name != "frontier"]
-    saving = [p for p in others if _gain(p.entropy).low > 0]
-    free = [p for p in saving if _gain(p.reward).high >= 0]
-    if not saving:
-        yield (
-            f"{name}: none of {len(others)} remedies keeps more entropy than plain "
-            "Dr-GRPO beyond noise."
-        )
-        return
-    best = max(free or saving, key=lambda p: _gain(p.entropy).value)
-    cost = "no cost in reward that can be told" if free else "a cost"
+    saving = [p for p in others if p.entropy.told_gain.low > 0]
     yield (
         f"{name}: {len(saving)} of {len(others)} remedies keep more entropy than plain "
-        f"beyond noise, {len(free)} of them at no cost in reward that can be told. "
-        f"The most, at {cost}: {best.entropy.settings}, {_told(_gain(best.entropy))} "
-        f"nats a token and {_told(_gain(best.reward))} of reward against plain."
+        f"beyond noise, {sum(p.reward.told_gain.high < 0 for p in saving)} of them at "
+        "a cost in reward beyond noise."
+    )
+    best = _chosen(plain, others)
+    if best is None:
+        yield f"{name}: none is predicted to keep more entropy than plain Dr-GRPO."
+        return
+    entropy, reward = best.entropy.told_gain, best.reward.told_gain
+    sure = "" if entropy.low > 0 else ", which is within noise"
+    yield (
+        f"{name}: the half of the prompts that chooses names {best.entropy.settings}; "
+        f"on the other half it keeps {_told(entropy)} nats a token more than "
+        f"plain{sure}, for {_told(reward)} of reward: a cost above "
+        f"{max(0.0, -reward.low):.2g} is excluded."
     )
     yield f"{name}: {_lines(remedies[best.entropy.settings])}"
+
+
+def _chosen(plain: Pair, others: Sequence[Pair]) -> Pair | None:
+    """The most entropy at hardly a cost, by prompts that judge nothing."""
+
+    def gain(pair: Pair, objective: str) -> float:
+        own: Outcome = getattr(pair, objective)
+        base: Outcome = getattr(plain, objective)
+        return own.elsewhere - base.elsewhere
+
+    keeping = [p for p in others if gain(p, "entropy") > 0]
+    spare = _SPARE * abs(plain.reward.elsewhere)
+    cheap = [p for p in keeping if gain(p, "reward") >= -spare]
+    return max(cheap or keeping, key=lambda p: gain(p, "entropy"), default=None)
 
 
 def _lines(remedy: Remedy) -> str:
     """How to have it elsewhere."""
     trl = remedy.trl or "it has no setting for it"
     verl = remedy.verl or "it has none"
+    differs = f" There {remedy.differs}." if remedy.differs else ""
     return (
         f'entrometer train --intervention "{remedy.settings}"; in TRL: {trl}; in verl: '
-        f"{verl}."
+        f"{verl}.{differs}"
     )
 
 
@@ -117,27 +137,13 @@ def _warnings(name: str, pairs: list[Pair]) -> Iterator[str]:
             "outside the linear regime, so trust what was observed."
         )
     seen = [p for p in pairs[1:] if p.entropy.changed > 0]
-    vague = [p for p in seen if _gain(p.entropy).low <= 0 <= _gain(p.entropy).high]
+    gains = [p.entropy.told_gain for p in seen]
+    vague = [gain for gain in gains if gain.low <= 0 <= gain.high]
     if seen and len(vague) > len(seen) / 2:
         yield (
             f"{name}: {len(vague)} of {len(seen)} differences in entropy are within "
             "noise; take more --prompts."
         )
-
-
-class Gain(NamedTuple):
-    """A difference from plain."""
-
-    value: float
-    low: float
-    high: float
-
-
-def _gain(o: Outcome) -> Gain:
-    """As observed; as predicted where it was not tried."""
-    if o.observed_gain == o.observed_gain:
-        return Gain(o.observed_gain, o.observed_gain_low, o.observed_gain_high)
-    return Gain(o.gain, o.gain_low, o.gain_high)
 
 
 def _told(gain: Gain) -> str:

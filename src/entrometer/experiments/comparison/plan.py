@@ -3,6 +3,9 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
+
+import numpy as np
 
 from entrometer.errors import InvalidValue
 from entrometer.experiments.batches import (
@@ -15,6 +18,7 @@ from entrometer.experiments.comparison.config import CompareConfig
 from entrometer.experiments.comparison.requests import (
     Advanced,
     Judged,
+    Particular,
     Seen,
     Treated,
     UpdateTables,
@@ -26,14 +30,15 @@ from entrometer.experiments.requests import (
     Draw,
     Forward,
     Minibatch,
+    Recorded,
     Request,
     Source,
     Step,
     Subject,
 )
-from entrometer.experiments.update_batch import PLAIN
-from entrometer.interventions import intervention
-from entrometer.policy.checkpoint import read_schedule
+from entrometer.interventions import PLAIN, intervention
+from entrometer.policy.checkpoint import read_progress, read_schedule
+from entrometer.runs import read_update
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,6 +66,9 @@ class PointPlan:
     minibatch: str
     steps: int
     """Optimizer steps behind it."""
+
+    progress: float
+    """Share of the training that is behind it."""
 
     eta: float
     subject: Subject
@@ -122,6 +130,7 @@ def _point(
     chosen = variants(config.interventions)
     start = subject_of(config, path)
     whole = step_of(config, start, update, steps)
+    _require_parts(whole.batch, part[1])
     before: list[Request] = []
     if isinstance(whole.batch, Draw):
         before.append(whole.batch)
@@ -130,8 +139,9 @@ def _point(
         batch = _part(whole.batch, number, parts)
         seen = _seen(subject, start, batch, concentrated=False)
         step = _treated(subject, whole, batch, seen, intervention(PLAIN).text)
-        advanced = Advanced(subject=subject, step=step, eta=eta)
-        before += [*seen.requests(), step, advanced]
+        # A smaller one that is asked for must not make the batch less stale.
+        advanced = Advanced(subject=subject, step=step, eta=learning_rate or eta)
+        before += [*seen.requests(), advanced]
         subject = replace(start, advanced=advanced)
     batch = _part(whole.batch, own, parts)
     needs = {need for v in chosen for need in v.intervention.remedy.needs}
@@ -159,7 +169,8 @@ def _point(
         checkpoint=name,
         update=update,
         minibatch=f"{own}/{parts}",
-        steps=steps,
+        steps=steps + own - 1,
+        progress=read_progress(path),
         eta=eta,
         subject=subject,
         before=tuple(before),
@@ -183,6 +194,19 @@ def distinct(points: Sequence[PointPlan]) -> None:
                 f"expected at least {len(point.gradients)} different prompts, one a "
                 f"fold, got {len(prompts)}; draw more --prompts, or take fewer --folds"
             )
+
+
+def _require_parts(batch: Source, parts: int) -> None:
+    if isinstance(batch, Draw):
+        prompts = len(set(batch.problems))
+    else:
+        assert isinstance(batch, Recorded), batch
+        prompts = np.unique(read_update(batch.path).group).size
+    if prompts < parts:
+        raise InvalidValue(
+            f"expected at least {parts} prompts in the update, one a minibatch, got "
+            f"{prompts}; take fewer --minibatches, or a larger update"
+        )
 
 
 def _part(batch: Source, part: int, parts: int) -> Source:
@@ -211,14 +235,20 @@ def _treated(
     text: str,
     adjoint: Adjoint | None = None,
 ) -> Treated:
-    needs = intervention(text).remedy.needs
-    return Treated(
-        subject=subject,
-        batch=batch,
-        max_grad_norm=whole.max_grad_norm,
-        intervention=text,
-        here=seen.here,
-        old=seen.old,
-        concentration=seen.concentration if "concentration" in needs else None,
-        adjoint=adjoint if "influence" in needs else None,
-    )
+    remedy = intervention(text).remedy
+    own: dict[str, Any] = {
+        "subject": subject,
+        "batch": batch,
+        "max_grad_norm": whole.max_grad_norm,
+        "intervention": text,
+        "here": seen.here,
+        "old": seen.old,
+        "concentration": (
+            seen.concentration if "concentration" in remedy.needs else None
+        ),
+        "adjoint": adjoint if "influence" in remedy.needs else None,
+    }
+    if remedy.code or remedy.scheduled:
+        progress = read_progress(subject.path) if remedy.scheduled else 0.0
+        return Particular(**own, code=remedy.code, progress=progress)
+    return Treated(**own)

@@ -1,7 +1,7 @@
 """Requests for steps under interventions, and for what they do."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import ClassVar
 
@@ -75,18 +75,21 @@ class Seen:
         found = [self.old, self.here, self.concentration]
         return [r for r in found if r is not None]
 
-    def read(self, store: Path, adjoint: Adjoint | None = None) -> TokenTables:
+    def read(
+        self, store: Path, adjoint: Adjoint | None = None, progress: float = 0.0
+    ) -> TokenTables:
         """The tables; with influence where a request says who measured it."""
         batch = read_batch(self.here.batch, store)
         surplus = None
         if self.concentration is not None:
             surplus = read_columns(self.concentration.path(store))["surplus"]
-        return batch.tables(
+        tables = batch.tables(
             self.here.read(store),
             self.old.read(store).S,
             concentration=surplus,
             influence=None if adjoint is None else chosen_by(adjoint, store),
         )
+        return replace(tables, progress=progress)
 
 
 def chosen_by(adjoint: Adjoint, store: Path) -> tuple[np.ndarray, np.ndarray]:
@@ -124,13 +127,33 @@ class Treated(Step):
         """It is made as any update is."""
         return Step.kind
 
+    @property
+    def behind(self) -> float:
+        """Share of the training that is behind, for what follows it."""
+        return 0.0
+
     def read_batch(self, store: Path) -> Batch:
         """The responses, and how the intervention's loss pulls on them."""
         seen = Seen(here=self.here, old=self.old, concentration=self.concentration)
-        tables = seen.read(store, self.adjoint)
+        tables = seen.read(store, self.adjoint, self.behind)
         return (
             super().read_batch(store).treated(intervention(self.intervention), tables)
         )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Particular(Treated):
+    """One whose loss is not told by the name and settings of its intervention alone."""
+
+    code: str
+    """Of a user's function: an edited one is another."""
+
+    progress: float
+
+    @property
+    def behind(self) -> float:
+        """The progress."""
+        return self.progress
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -112,7 +112,7 @@ def measured(point: PointPlan, store: Path) -> Measured:
         point=point,
         evaluation=point.gradients[0].read_batch(store),
         batch=batch,
-        tables=point.seen.read(store, point.adjoint),
+        tables=point.seen.read(store, point.adjoint, point.progress),
         dS=along("dS"),
         dH=along("dH"),
         carried={

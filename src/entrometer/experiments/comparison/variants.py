@@ -2,8 +2,12 @@
 
 from dataclasses import dataclass, replace
 
-from entrometer.experiments.update_batch import PLAIN
-from entrometer.interventions import Intervention, intervention, intervention_names
+from entrometer.interventions import (
+    PLAIN,
+    Intervention,
+    intervention,
+    intervention_names,
+)
 
 
 @dataclass(frozen=True)

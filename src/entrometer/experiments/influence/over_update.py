@@ -91,6 +91,7 @@ class StepWithout(Step):
     def read_batch(self, store: Path) -> Batch:
         """The batch, with nothing that pulls on those tokens."""
         batch = super().read_batch(store)
-        alpha = batch.alpha.copy()
-        alpha[np.array(self.without, np.int64)] = 0.0
-        return replace(batch, alpha=alpha)
+        alpha, gamma = batch.alpha.copy(), batch.gamma.copy()
+        for pull in (alpha, gamma):
+            pull[np.array(self.without, np.int64)] = 0.0
+        return replace(batch, alpha=alpha, gamma=gamma)

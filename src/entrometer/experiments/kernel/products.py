@@ -10,7 +10,6 @@ from torch import Tensor
 
 from entrometer.calculus import Sketch, Vector, inner_products, whiten
 from entrometer.calculus.sketch import fold
-from entrometer.estimators import GradientWeights
 from entrometer.experiments.kernel.rows import gather, scores, sweeps
 from entrometer.experiments.update import StepVectors
 from entrometer.experiments.update_batch import Batch
@@ -83,19 +82,18 @@ def cross_kernel(
     *,
     memory: int,
 ) -> Float64[Tensor, "H U"]:
-    r"""$K_{tu} = \kappa\,\nabla S_t^\top P\sum_{k\in u}\alpha_k\nabla S_k$.
+    r"""$\kappa\,\nabla S_t^\top P\sum_{k\in u}\alpha_k\nabla S_k + \gamma_k\nabla H_k$.
 
     What each sequence u of an update, as its loss asks of each of its tokens, does to
     the log-prob of a sequence t, at unit learning rate. The sum over u is what the
     step does to it, momentum and decay apart.
     """
-    alpha = GradientWeights(S=batch.alpha, H=0 * batch.alpha)
     K = torch.zeros(rollouts.count, batch.rollouts.count, dtype=torch.float64)
     trained = policy.trained()
     P = {name: p.to(trained[name]) for name, p in step.preconditioner.items()}
     for slabs in sweeps(P, sum(K.shape), memory):
         left = gather(policy, rollouts, scores(rollouts), slabs)
-        right = gather(policy, batch.rollouts, alpha, slabs)
+        right = gather(policy, batch.rollouts, batch.weights, slabs)
         for slab in slabs:
             y_UD = right.pop(slab).mul_(slab.of(P))
             K += inner_products({"": left.pop(slab)}, {"": y_UD}).cpu()

@@ -19,11 +19,11 @@ from entrometer.experiments.update import (
     write_step,
 )
 from entrometer.experiments.update_batch import (
-    PLAIN,
     Batch,
     recorded_batch,
     sampled_batch,
 )
+from entrometer.interventions import PLAIN
 from entrometer.runs import read_update
 
 Source = Recorded | Draw | Minibatch
