@@ -20,7 +20,7 @@ def _tried(found: Found, objective: str) -> list[tuple[str, Outcome]]:
         (kind, o)
         for kind, own in found.items()
         for o in own.outcomes
-        if o.default and o.objective == objective
+        if o.tried and o.objective == objective
     ]
 
 

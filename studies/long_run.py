@@ -130,7 +130,7 @@ def one_step(run: Path, seed: int) -> list[Step]:
             observed=o.observed_gain,
         )
         for o in found.outcomes
-        if o.default
+        if o.tried
     ]
 
 

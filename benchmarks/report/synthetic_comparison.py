@@ -127,7 +127,7 @@ def _outcome(
     return Outcome(
         **where,
         settings=f"{where['name']}{other}",
-        default=tried,
+        tried=tried,
         changed=min(1.0, abs(size)),
         objective=objective,
         **_interval("predicted", base + predicted_gain, se),

@@ -132,7 +132,7 @@ def test_a_marker_is_where_the_step_was_observed(run, made):
         ax = frontier(read_runs([run])).draw().axes[1]
     (line,) = [x for x in ax.lines if x.get_label() == "remedy, observed"]
     drawn = set(zip(*line.get_data(), strict=True))
-    tried = [o for o in made.outcomes if o.minibatch == "2/2" and o.default][1:]
+    tried = [o for o in made.outcomes if o.minibatch == "2/2" and o.tried][1:]
     tried = [o for o in tried if o.name != "dr-grpo"]
     seen = {(o.settings, o.objective): o.observed for o in tried}
     names = {o.settings for o in tried}
@@ -171,7 +171,7 @@ def test_the_caption_counts_what_is_beyond_noise(read, made):
     cases = [
         o
         for o in made.outcomes
-        if o.default and o.changed and o.objective == "entropy" and o.name != "frontier"
+        if o.tried and o.changed and o.objective == "entropy" and o.name != "frontier"
     ]
     more = sum(o.observed_gain_low > 0 for o in cases)
     less = sum(o.observed_gain_high < 0 for o in cases)
@@ -191,7 +191,7 @@ def test_slope_and_coverage_are_those_of_the_rows(run, made):
         rows = [
             o
             for o in made.outcomes
-            if o.default
+            if o.tried
             and o.objective == objective
             and (o.changed or o.name == "dr-grpo")
         ]
@@ -224,7 +224,7 @@ def test_a_prediction_far_off_is_not_within_noise(read, made):
 
 
 def test_settings_elsewhere_are_code(page, made):
-    tried = {o.settings for o in made.outcomes if o.default}
+    tried = {o.settings for o in made.outcomes if o.tried}
     code = [html.unescape(x) for x in re.findall("<code>(.*?)</code>", page.raw)]
     for remedy in made.remedies:
         assert remedy.settings in code

@@ -45,7 +45,7 @@ def _text(directory: Path) -> Sequence[str]:
             [
                 o
                 for o in found.outcomes
-                if o.default and (o.checkpoint, o.update, o.minibatch) == name
+                if o.tried and (o.checkpoint, o.update, o.minibatch) == name
             ],
         )
         for name in points
@@ -56,7 +56,11 @@ def _point(name: tuple[str, str, str], own: list[Outcome]) -> str:
     cells: dict[str, dict[str, Outcome]] = {}
     for o in own:
         cells.setdefault(o.settings, {})[o.objective] = o
-    ranked = sorted(cells.values(), key=lambda c: -c["entropy"].told_gain.value)
+    same = [name for name, both in cells.items() if both["entropy"].changed == 0]
+    ranked = sorted(
+        (both for both in cells.values() if both["entropy"].changed > 0),
+        key=lambda both: -both["entropy"].told_gain.value,
+    )
     rows = [
         [
             both["entropy"].settings,
@@ -75,6 +79,7 @@ def _point(name: tuple[str, str, str], own: list[Outcome]) -> str:
     return (
         f"{', '.join(name)}: against plain Dr-GRPO, a step of {eta:.3g}\n"
         + table(heads, rows, words=1)
+        + f"\nas plain: {', '.join(same[1:]) or 'none'}"
         + "\nNats a token, and reward a response, more than plain's step; tokens that "
         "are treated otherwise;\nbrackets: 95% intervals on prompts that chose nothing."
     )

@@ -130,10 +130,9 @@ def _trained(checkpoints: Sequence[str]) -> dict[str, Any]:
     found: dict[str, Any] = {"task": ""}
     spoke: Path | None = None
     for parent in dict.fromkeys(Path(path).parent for path in checkpoints):
-        try:
-            config = read_config(parent)
-        except InvalidValue:
+        if not _is_training(parent / "config.json"):
             continue
+        config = read_config(parent)
         said = {name: getattr(config, name) for name in _TRAINED}
         if spoke is not None and said != found:
             name = next(n for n in _TRAINED if said[n] != found[n])
@@ -143,6 +142,14 @@ def _trained(checkpoints: Sequence[str]) -> dict[str, Any]:
             )
         found, spoke = said, parent
     return found
+
+
+def _is_training(path: Path) -> bool:
+    """Whether a file is the config of a training of ours, and not of a model's."""
+    try:
+        return "imitation" in json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, TypeError):
+        return False
 
 
 def _require_directory(path: Path) -> None:

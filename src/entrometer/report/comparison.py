@@ -45,7 +45,7 @@ class Option:
     @property
     def tried(self) -> bool:
         """Whether it is at the strength whose truth is asked for."""
-        return self.entropy.default
+        return self.entropy.tried
 
     @property
     def plain(self) -> bool:

@@ -33,7 +33,7 @@ def _rows(runs: Sequence[ComparisonRun], *, tried: bool) -> list[Remedy]:
     found = {
         remedy: None
         for run in runs
-        for names in [{o.settings for o in run.tables.outcomes if o.default}]
+        for names in [{o.settings for o in run.tables.outcomes if o.tried}]
         for remedy in run.tables.remedies
         if (remedy.settings in names) == tried
     }

@@ -39,8 +39,9 @@ class Outcome:
     """Those that are not the default, as `name:setting=value`."""
     strength: float
     """Value of the setting that is swept; NaN for an intervention without."""
-    default: bool
-    """Whether this is its published strength, or the one that was asked for."""
+    tried: bool
+    """Whether this is the strength at which its step is formed anew and taken: the
+    published one, or the one that was asked for."""
     changed: float
     """Share of the counted tokens that it pulls on otherwise than plain Dr-GRPO."""
     objective: str

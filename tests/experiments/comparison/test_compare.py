@@ -58,7 +58,7 @@ def test_influence_times_weights_is_the_slope_of_its_own_update(config, compared
 
 def test_the_true_change_is_the_slope_along_the_step_formed_anew(compared):
     """To first order: the learning rate is small."""
-    rows = [o for o in read_comparison(compared).outcomes if o.default]
+    rows = [o for o in read_comparison(compared).outcomes if o.tried]
     assert {o.name for o in rows} >= set(intervention_names()) - {"frontier"}
     size = {
         x: max(abs(o.reformed) for o in rows if o.objective == x) for x in OBJECTIVES
@@ -272,7 +272,7 @@ def test_more_minibatches_than_prompts_are_refused_before_anything_is_done(confi
 def test_advice_is_chosen_by_the_other_half(config, compared):
     """What is best by luck on the prompts that judge is not what is named."""
     rows = read_comparison(compared).outcomes
-    mean = {x: [o for o in rows if o.default and o.objective == x] for x in OBJECTIVES}
+    mean = {x: [o for o in rows if o.tried and o.objective == x] for x in OBJECTIVES}
     first = [o for o in mean["entropy"] if o.minibatch == "1/1"][1]
     lucky = [
         replace(o, observed_gain=9.0, observed_gain_low=8.0, observed_gain_high=10.0)

@@ -93,7 +93,7 @@ def _of(variant: Variant) -> dict[str, Any]:
         "name": variant.intervention.name,
         "settings": str(variant.intervention),
         "strength": np.nan if strength is None else strength,
-        "default": variant.tried,
+        "tried": variant.tried,
     }
 
 

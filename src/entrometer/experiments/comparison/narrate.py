@@ -46,7 +46,7 @@ def points_of(outcomes: Sequence[Outcome]) -> dict[str, list[Pair]]:
     """Interventions at the strength that is tried, by point; plain first."""
     points: dict[str, dict[str, dict[str, Outcome]]] = {}
     for o in outcomes:
-        if o.default:
+        if o.tried:
             point = points.setdefault(f"{o.checkpoint}, {o.update}, {o.minibatch}", {})
             point.setdefault(o.settings, {})[o.objective] = o
     return {
@@ -126,8 +126,8 @@ def _warnings(name: str, pairs: list[Pair]) -> Iterator[str]:
     if same:
         yield (
             f"{name}: {', '.join(same)} pull on every token as plain Dr-GRPO does "
-            "here; where every ratio is 1 a remedy of ratios does nothing: look at a "
-            "later minibatch."
+            "here. A remedy of ratios does nothing where every ratio is 1: look at a "
+            "later minibatch; one with a threshold, until that is passed."
         )
     off = abs(plain.predicted - plain.observed)
     if off > _BENT * abs(plain.observed) and off > plain.observed_se:
