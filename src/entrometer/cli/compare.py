@@ -1,5 +1,6 @@
 """Compare remedies for entropy collapse on a checkpoint, before training with one."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -66,11 +67,7 @@ def _point(name: tuple[str, str, str], own: list[Outcome]) -> str:
             both["entropy"].settings,
             f"{both['entropy'].changed:.1%}",
             *(interval(*both[x].told_gain) for x in ("entropy", "reward")),
-            interval(
-                both["reward"].below,
-                both["reward"].below_low,
-                both["reward"].below_high,
-            ),
+            _below(both["reward"]),
         ]
         for both in ranked
     ]
@@ -83,6 +80,12 @@ def _point(name: tuple[str, str, str], own: list[Outcome]) -> str:
         + "\nNats a token, and reward a response, more than plain's step; tokens that "
         "are treated otherwise;\nbrackets: 95% intervals on prompts that chose nothing."
     )
+
+
+def _below(o: Outcome) -> str:
+    if math.isnan(o.below):
+        return "beyond its end"
+    return interval(o.below, o.below_low, o.below_high)
 
 
 def _rows(directory: Path) -> dict[str, Any]:
