@@ -2,7 +2,7 @@
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import ClassVar
 
 from entrometer.errors import InvalidValue
 from entrometer.experiments.config import ExperimentConfig
@@ -24,11 +24,9 @@ class KernelConfig(ExperimentConfig):
     sketches: tuple[int, ...] = (256, 1024, 4096, 16384)
     """Buckets of the sketches; each divides the largest."""
 
-    eigenvalues: int = 20
-    """Largest eigenvalues that are found without the matrix; 0 for none."""
-
-    matrix_free: Literal["tiny", "always"] = "tiny"
-    """Where they are found: dear, so by default on the `tiny` policy alone."""
+    eigenvalues: int = 0
+    """Largest eigenvalues that are found without the matrix too: dozens of passes over
+    all sequences, for where there is no room for the matrix."""
 
     eta: float = 0.0
     """Learning rate at which changes are measured; 0 for the training's."""

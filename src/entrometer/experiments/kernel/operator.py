@@ -50,7 +50,9 @@ def top_eigenvalues(
         found: np.ndarray = np.linalg.eigvalsh(np.stack(columns, axis=1))
         return found[::-1]
     start = np.random.default_rng(0).normal(size=N)
+    # The error of an eigenvalue is the square of that of its vector; and float32 never
+    # comes to rest at the last digit, which is the default.
     largest: np.ndarray = eigsh(
-        operator, k=count, which="LA", v0=start, return_eigenvectors=False
+        operator, k=count, which="LA", v0=start, tol=1e-6, return_eigenvectors=False
     )
     return np.sort(largest)[::-1]

@@ -17,7 +17,6 @@ from entrometer.experiments.kernel.requests import (
     Spectrum,
 )
 from entrometer.experiments.requests import Draw, Forward, Request, Step, Subject
-from entrometer.policy.adapter import CONFIG, base_of
 from entrometer.policy.checkpoint import read_schedule
 from entrometer.runs import response_seeds
 
@@ -119,7 +118,7 @@ def _checkpoint(config: KernelConfig, path: Path, name: str) -> CheckpointPlan:
                 subject=subject, draws=draws, step=made[0], metric=metric, count=count
             )
             for metric in METRICS
-            if count and _matrix_free(config, path)
+            if count
         },
         here=here,
         updates=tuple(
@@ -165,12 +164,3 @@ def _shards(
         draw(config, subject, problems[i : i + size], seeds[i : i + size])
         for i in range(0, len(problems), size)
     )
-
-
-def _matrix_free(config: KernelConfig, path: Path) -> bool:
-    if config.matrix_free == "always":
-        return True
-    base = config.policy
-    if base is None and (path / CONFIG).is_file():
-        base = base_of(path)
-    return base == "tiny"
