@@ -11,9 +11,10 @@ from torch.nn.utils.rnn import pad_sequence
 
 from entrometer import passes
 from entrometer.estimators import GradientWeights
+from entrometer.experiments.update_batch import recorded_rollouts
 from entrometer.interventions import Intervention, TokenTables
 from entrometer.policy.checkpoint import load_checkpoint
-from entrometer.runs import Rollouts, Sampler, UpdateBatch, read_update, update_path
+from entrometer.runs import UpdateBatch, read_update, update_path
 
 
 def recorded_tables(batch: UpdateBatch, *, seed: int, progress: float) -> TokenTables:
@@ -30,24 +31,6 @@ def recorded_tables(batch: UpdateBatch, *, seed: int, progress: float) -> TokenT
         length_limit=batch.settings.max_tokens,
         seed=seed,
         progress=progress,
-    )
-
-
-def recorded_rollouts(batch: UpdateBatch) -> Rollouts:
-    return Rollouts(
-        prompt=batch.group,
-        prompt_tokens=batch.prompt_tokens,
-        response_tokens=batch.response_tokens,
-        seed=np.zeros(batch.count, np.int64),
-        text=("",) * batch.count,
-        reward=batch.reward,
-        sampler=Sampler(
-            name="recorded",
-            temperature=batch.settings.temperature,
-            max_tokens=batch.settings.max_tokens,
-            model="",
-            version="",
-        ),
     )
 
 

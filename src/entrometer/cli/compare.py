@@ -23,11 +23,6 @@ class Compare(Asked, CompareConfig):
     """
 
 
-def run(arguments: Sequence[str]) -> int:
-    """Carry the verb out."""
-    return EXPERIMENT.run(arguments)
-
-
 def _engine() -> Engine:
     from entrometer.experiments.comparison.compare import compare
     from entrometer.experiments.comparison.forecast import foresee
@@ -102,3 +97,5 @@ EXPERIMENT = Experiment(
     text=_text,
     rows=_rows,
 )
+
+run = EXPERIMENT.run

@@ -25,11 +25,6 @@ class Influence(Asked, InfluenceConfig):
     """
 
 
-def run(arguments: Sequence[str]) -> int:
-    """Carry the verb out."""
-    return EXPERIMENT.run(arguments)
-
-
 def _engine() -> Engine:
     from entrometer.experiments.influence.forecast import foresee
     from entrometer.experiments.influence.influence import influence
@@ -159,3 +154,5 @@ EXPERIMENT = Experiment(
     text=_text,
     rows=_rows,
 )
+
+run = EXPERIMENT.run

@@ -22,11 +22,6 @@ class Kernel(Asked, KernelConfig):
     """
 
 
-def run(arguments: Sequence[str]) -> int:
-    """Carry the verb out."""
-    return EXPERIMENT.run(arguments)
-
-
 def _engine() -> Engine:
     from entrometer.experiments.kernel.forecast import foresee
     from entrometer.experiments.kernel.kernel import kernel
@@ -97,3 +92,5 @@ EXPERIMENT = Experiment(
     text=_text,
     rows=_rows,
 )
+
+run = EXPERIMENT.run

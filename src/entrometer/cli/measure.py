@@ -22,11 +22,6 @@ class Measure(Asked, MeasureConfig):
     """
 
 
-def run(arguments: Sequence[str]) -> int:
-    """Carry the verb out."""
-    return EXPERIMENT.run(arguments)
-
-
 def _engine() -> Engine:
     from entrometer.experiments.entropy_change.forecast import foresee
     from entrometer.experiments.entropy_change.measure import measure
@@ -71,3 +66,5 @@ EXPERIMENT = Experiment(
     text=_text,
     rows=_rows,
 )
+
+run = EXPERIMENT.run

@@ -1,5 +1,6 @@
 """The batches of an experiment as requests: who, what is drawn, which update."""
 
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 
@@ -26,6 +27,17 @@ def subject_of(config: ExperimentConfig, path: Path) -> Subject:
         weights=weights_key(path, config.policy),
         optimizer=file_sha256(path / "optimizer.pt"),
     )
+
+
+def require_rates(
+    path: Path, learning_rate: float, etas: Iterable[float], *, setting: str = "--eta"
+) -> None:
+    """Refuse learning rates of 0, which a schedule that has ended gives."""
+    if not all(eta > 0 for eta in etas):
+        raise InvalidValue(
+            f"{path}: expected a learning rate above 0, got {learning_rate}: its "
+            f"schedule has ended; give {setting}"
+        )
 
 
 def step_of(config: ExperimentConfig, subject: Subject, name: str, steps: int) -> Step:

@@ -14,12 +14,29 @@ Stages = dict[str, dict[str, float | int]]
 """Passes and seconds by kind."""
 
 
-def carry_out(requests: Iterable[Request], store: Path, progress: Progress) -> Stages:
-    """Carry out in order what is missing; the passes and seconds of each kind."""
+def carry_out(
+    requests: Iterable[Request],
+    store: Path,
+    progress: Progress,
+    *,
+    ahead: float = 0.0,
+    behind: float = 0.0,
+    stages: Stages | None = None,
+) -> Stages:
+    """Carry out in order what is missing; the passes and seconds of each kind.
+
+    Args:
+        requests: What is asked for, each after what it depends on.
+        store: Where results are kept.
+        progress: Called after each pass.
+        ahead: Work that follows, which progress counts in.
+        behind: Work that was done before, likewise.
+        stages: Passes and seconds of that, which these are added to.
+    """
     worker = Worker(store)
     wanted = missing(requests, store)
-    total, done = sum(units(r) for r in wanted), 0.0
-    stages: Stages = {}
+    total, done = behind + sum(map(units, wanted)) + ahead, behind
+    stages = stages or {}
     for request in wanted:
         began = time.perf_counter()
         request.carry_out(worker)
@@ -36,12 +53,6 @@ def missing(requests: Iterable[Request], store: Path) -> list[Request]:
     return [r for r in dict.fromkeys(requests) if not r.path(store).exists()]
 
 
-def added(a: Stages, b: Stages) -> Stages:
-    """Passes and seconds of both, by kind."""
-    return {
-        kind: {
-            name: a.get(kind, {}).get(name, 0) + b.get(kind, {}).get(name, 0)
-            for name in ("passes", "seconds")
-        }
-        for kind in {**a, **b}
-    }
+def work_left(requests: Iterable[Request], store: Path) -> float:
+    """What carrying them out would cost, in plain forwards of a response."""
+    return sum(map(units, missing(requests, store)), start=0.0)

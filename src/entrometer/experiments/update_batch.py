@@ -131,7 +131,19 @@ def recorded_batch(batch: UpdateBatch, text: str = PLAIN) -> Batch:
             f"expected a loss that rows alone tell, got {text!r}, which has a state or "
             "reads what was not recorded; give --updates sampled-1, with plain Dr-GRPO"
         )
-    rollouts = Rollouts(
+    S, S_old, H, A = (
+        np.concatenate(column).astype(np.float64)
+        for column in (batch.S, batch.S_old, batch.H, batch.advantage)
+    )
+    counted = np.concatenate(batch.counted)
+    found = _untreated(recorded_rollouts(batch), A, S - S_old, counted)
+    tables = found.tables(Tables(S=S, H=H), S, seed=batch.settings.step)
+    return found.treated(chosen, tables)
+
+
+def recorded_rollouts(batch: UpdateBatch) -> Rollouts:
+    """The responses that a training recorded; a prompt id for each group."""
+    return Rollouts(
         prompt=batch.group,
         prompt_tokens=batch.prompt_tokens,
         response_tokens=batch.response_tokens,
@@ -146,13 +158,6 @@ def recorded_batch(batch: UpdateBatch, text: str = PLAIN) -> Batch:
             version="",
         ),
     )
-    S, S_old, H, A = (
-        np.concatenate(column).astype(np.float64)
-        for column in (batch.S, batch.S_old, batch.H, batch.advantage)
-    )
-    found = _untreated(rollouts, A, S - S_old, np.concatenate(batch.counted))
-    tables = found.tables(Tables(S=S, H=H), S, seed=batch.settings.step)
-    return found.treated(chosen, tables)
 
 
 def sampled_batch(rollouts: Rollouts) -> Batch:

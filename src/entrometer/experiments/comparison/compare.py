@@ -4,12 +4,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from entrometer.experiments.carry_out import Progress, added, carry_out, missing
+from entrometer.experiments.carry_out import Progress, carry_out, work_left
 from entrometer.experiments.comparison.collect import changed, collect
 from entrometer.experiments.comparison.config import CompareConfig
 from entrometer.experiments.comparison.narrate import narrate
-from entrometer.experiments.comparison.plan import PointPlan, Trial, distinct, plan
-from entrometer.experiments.cost import units
+from entrometer.experiments.comparison.plan import PointPlan, Trial, plan
 from entrometer.experiments.directory import begin, finish
 from entrometer.experiments.requests import Request
 from entrometer.runs.comparison import TABLES, ComparisonTables
@@ -36,18 +35,13 @@ def compare(
     """
     store = begin(config, run, store)
     points = plan(config)
-    distinct(points)
     first = [r for p in points for r in p.shared()]
-    later = sum(map(units, missing(trial_requests(points), store)))
-    begun = sum(map(units, missing(first, store)))
-    stages = carry_out(
-        first, store, lambda done, total, note: progress(done, total + later, note)
-    )
+    behind = work_left(first, store)
+    ahead = work_left(trial_requests(points), store)
+    stages = carry_out(first, store, progress, ahead=ahead)
     points = [settled(p, store) for p in points]
-    after = carry_out(
-        trial_requests(points),
-        store,
-        lambda done, total, note: progress(begun + done, begun + total, note),
+    stages = carry_out(
+        trial_requests(points), store, progress, behind=behind, stages=stages
     )
     found = collect(config, points, store)
     finish(
@@ -59,7 +53,7 @@ def compare(
         subjects={
             f"{p.checkpoint}, {p.update}, {p.minibatch}": p.subject for p in points
         },
-        stages=added(stages, after),
+        stages=stages,
     )
     return found
 

@@ -1,6 +1,6 @@
 """Which passes a comparison needs, in the order they can be made."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -10,6 +10,7 @@ import numpy as np
 from entrometer.errors import InvalidValue
 from entrometer.experiments.batches import (
     evaluation,
+    require_rates,
     short_names,
     step_of,
     subject_of,
@@ -25,7 +26,12 @@ from entrometer.experiments.comparison.requests import (
 )
 from entrometer.experiments.comparison.variants import Variant, variants
 from entrometer.experiments.influence.over_update import Concentrated
-from entrometer.experiments.influence.requests import Adjoint, Carried, FoldGradient
+from entrometer.experiments.influence.requests import (
+    Adjoint,
+    Carried,
+    FoldGradient,
+    folded,
+)
 from entrometer.experiments.requests import (
     Draw,
     Forward,
@@ -122,11 +128,7 @@ def _point(
 ) -> PointPlan:
     steps, learning_rate = read_schedule(path)
     eta = config.eta or learning_rate
-    if not eta > 0:
-        raise InvalidValue(
-            f"{path}: expected a learning rate above 0, got {learning_rate}: its "
-            "schedule has ended; give --eta"
-        )
+    require_rates(path, learning_rate, [eta])
     chosen = variants(config.interventions)
     start = subject_of(config, path)
     whole = step_of(config, start, update, steps)
@@ -147,13 +149,7 @@ def _point(
     needs = {need for v in chosen for need in v.intervention.remedy.needs}
     seen = _seen(subject, start, batch, concentrated="concentration" in needs)
     plain = _treated(subject, whole, batch, seen, intervention(PLAIN).text)
-    here = tuple(
-        Forward(subject=subject, rollouts=draw) for draw in evaluation(config, subject)
-    )
-    gradients = tuple(
-        FoldGradient(subject=subject, here=here, folds=config.folds, fold=q)
-        for q in range(config.folds)
-    )
+    gradients = folded(subject, evaluation(config, subject), config.folds)
     adjoint = Adjoint(subject=subject, step=plain, gradients=gradients)
 
     def trial(variant: Variant) -> Trial:
@@ -176,24 +172,13 @@ def _point(
         before=tuple(before),
         seen=seen,
         plain=plain,
-        here=here,
+        here=gradients[0].here,
         gradients=gradients,
         adjoint=adjoint,
         carried=Carried(subject=subject, step=plain, gradients=gradients),
         variants=chosen,
         trials=tuple(trial(v) for v in chosen if v.tried) if config.truth else (),
     )
-
-
-def distinct(points: Sequence[PointPlan]) -> None:
-    """Refuse folds that would be empty, which prompts decide."""
-    for point in points:
-        prompts = {i for h in point.here for i in h.rollouts.problems}
-        if len(prompts) < len(point.gradients):
-            raise InvalidValue(
-                f"expected at least {len(point.gradients)} different prompts, one a "
-                f"fold, got {len(prompts)}; draw more --prompts, or take fewer --folds"
-            )
 
 
 def _require_parts(batch: Source, parts: int) -> None:

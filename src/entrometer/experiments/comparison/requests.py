@@ -14,6 +14,7 @@ from entrometer.experiments.influence.over_update import Concentrated
 from entrometer.experiments.influence.requests import Adjoint, FoldGradient
 from entrometer.experiments.requests import (
     Advance,
+    OverUpdate,
     Request,
     Source,
     Step,
@@ -28,22 +29,10 @@ from entrometer.runs.columns import read_columns, read_table, write_columns
 
 
 @dataclass(frozen=True, kw_only=True)
-class UpdateTables(Request):
+class UpdateTables(OverUpdate):
     """S and H of every token of an update batch."""
 
     kind: ClassVar[str] = "update-tables"
-
-    batch: Source
-
-    @property
-    def price(self) -> float:
-        """A plain forward."""
-        return 1.0
-
-    @property
-    def batches(self) -> Sequence[Source]:
-        """The update batch."""
-        return [self.batch]
 
     def read(self, store: Path) -> Tables:
         """What was seen."""

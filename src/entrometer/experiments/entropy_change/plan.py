@@ -4,9 +4,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from entrometer.errors import InvalidValue
 from entrometer.experiments.batches import (
     evaluation,
+    require_rates,
     short_names,
     step_of,
     subject_of,
@@ -89,11 +89,7 @@ def _checkpoint(config: MeasureConfig, path: Path, name: str) -> CheckpointPlan:
     subject = subject_of(config, path)
     steps, learning_rate = read_schedule(path)
     etas = config.etas or tuple(learning_rate * x for x in AROUND)
-    if not all(eta > 0 for eta in etas):
-        raise InvalidValue(
-            f"{path}: expected a learning rate above 0, got {learning_rate}: its "
-            "schedule has ended; give --etas"
-        )
+    require_rates(path, learning_rate, etas, setting="--etas")
     draws = evaluation(config, subject)
     here = tuple(Forward(subject=subject, rollouts=draw) for draw in draws)
     steps_of = tuple(step_of(config, subject, u, steps) for u in config.updates)

@@ -3,8 +3,7 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from entrometer.experiments.carry_out import Progress, added, carry_out, missing
-from entrometer.experiments.cost import units
+from entrometer.experiments.carry_out import Progress, carry_out, work_left
 from entrometer.experiments.directory import begin, finish
 from entrometer.experiments.influence.collect import collect
 from entrometer.experiments.influence.config import InfluenceConfig
@@ -37,17 +36,13 @@ def influence(
     store = begin(config, run, store)
     points = plan(config)
     first = [r for p in points for r in p.requests()]
-    later = sum(map(units, missing(_requests(checks(config, points, store)), store)))
-    begun = sum(map(units, missing(first, store)))
-    stages = carry_out(
-        first, store, lambda done, total, note: progress(done, total + later, note)
-    )
+    behind = work_left(first, store)
+    ahead = work_left(_requests(checks(config, points, store)), store)
+    stages = carry_out(first, store, progress, ahead=ahead)
     # Only now is it known which tokens to take out.
     checked = checks(config, points, store)
-    after = carry_out(
-        _requests(checked),
-        store,
-        lambda done, total, note: progress(begun + done, begun + total, note),
+    stages = carry_out(
+        _requests(checked), store, progress, behind=behind, stages=stages
     )
     found = collect(config, points, checked, store)
     finish(
@@ -57,7 +52,7 @@ def influence(
         found=found,
         summary=narrate(config, found),
         subjects={p.name: p.subject for p in points},
-        stages=added(stages, after),
+        stages=stages,
     )
     return found
 

@@ -10,6 +10,7 @@ import numpy as np
 from entrometer import passes
 from entrometer.experiments.influence.blocks import block_products
 from entrometer.experiments.requests import (
+    OverUpdate,
     Request,
     Source,
     Step,
@@ -21,22 +22,10 @@ from entrometer.runs.columns import write_columns
 
 
 @dataclass(frozen=True, kw_only=True)
-class Concentrated(Request):
+class Concentrated(OverUpdate):
     """Sums of squared probabilities before every token of an update batch."""
 
     kind: ClassVar[str] = "concentration"
-
-    batch: Source
-
-    @property
-    def price(self) -> float:
-        """A plain forward."""
-        return 1.0
-
-    @property
-    def batches(self) -> Sequence[Source]:
-        """The update batch."""
-        return [self.batch]
 
     def carry_out(self, worker: Worker) -> None:
         """One pass forwards."""

@@ -4,10 +4,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from entrometer.errors import InvalidValue
 from entrometer.experiments.batches import (
     evaluation,
     recorded,
+    require_rates,
     short_names,
     step_of,
     subject_of,
@@ -20,6 +20,7 @@ from entrometer.experiments.influence.requests import (
     Carried,
     FoldGradient,
     Past,
+    folded,
 )
 from entrometer.experiments.influence.words import Decoded
 from entrometer.experiments.requests import Draw, Forward, Request, Step, Subject
@@ -98,30 +99,16 @@ def _checkpoint(config: InfluenceConfig, path: Path, name: str) -> CheckpointPla
     subject = subject_of(config, path)
     steps, learning_rate = read_schedule(path)
     eta = config.eta or learning_rate
-    if config.remove and not eta > 0:
-        raise InvalidValue(
-            f"{path}: expected a learning rate above 0, got {learning_rate}: its "
-            "schedule has ended; give --eta"
-        )
-    draws = evaluation(config, subject)
-    prompts = {problem for draw in draws for problem in draw.problems}
-    if len(prompts) < config.folds:
-        raise InvalidValue(
-            f"expected at least {config.folds} different prompts, one a fold, got "
-            f"{len(prompts)}; draw more --prompts, or take fewer --folds"
-        )
-    here = tuple(Forward(subject=subject, rollouts=draw) for draw in draws)
-    gradients = tuple(
-        FoldGradient(subject=subject, here=here, folds=config.folds, fold=q)
-        for q in range(config.folds)
-    )
+    if config.remove:
+        require_rates(path, learning_rate, [eta])
+    gradients = folded(subject, evaluation(config, subject), config.folds)
     return CheckpointPlan(
         name=name,
         steps=steps,
         learning_rate=learning_rate,
         eta=eta,
         subject=subject,
-        here=here,
+        here=gradients[0].here,
         gradients=gradients,
         updates=tuple(
             _update(config, update, step_of(config, subject, update, steps), gradients)

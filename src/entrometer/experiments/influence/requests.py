@@ -8,6 +8,7 @@ from typing import ClassVar
 from torch import Tensor
 
 from entrometer import passes
+from entrometer.errors import InvalidValue
 from entrometer.estimators import Tables
 from entrometer.experiments.influence.folds import Evaluation
 from entrometer.experiments.influence.gradients import (
@@ -24,6 +25,7 @@ from entrometer.experiments.requests import (
     Request,
     Source,
     Step,
+    Subject,
     Worker,
     read_batch,
     read_draws,
@@ -75,6 +77,23 @@ class FoldGradient(Request):
         policy = worker.checkpoint(self.subject).policy
         found = fold_gradients(policy, self.read_batch(worker.store), self.fold)
         write_gradients(self.path(worker.store), found)
+
+
+def folded(
+    subject: Subject, draws: Sequence[Draw], folds: int
+) -> tuple[FoldGradient, ...]:
+    """Gradients of an evaluation batch, one a fold, none of which is empty."""
+    prompts = {problem for draw in draws for problem in draw.problems}
+    if len(prompts) < folds:
+        raise InvalidValue(
+            f"expected at least {folds} different prompts, one a fold, got "
+            f"{len(prompts)}; draw more --prompts, or take fewer --folds"
+        )
+    here = tuple(Forward(subject=subject, rollouts=draw) for draw in draws)
+    return tuple(
+        FoldGradient(subject=subject, here=here, folds=folds, fold=q)
+        for q in range(folds)
+    )
 
 
 @dataclass(frozen=True, kw_only=True)

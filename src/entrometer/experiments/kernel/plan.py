@@ -7,7 +7,13 @@ from pathlib import Path
 import numpy as np
 
 from entrometer.errors import InvalidValue
-from entrometer.experiments.batches import draw, short_names, step_of, subject_of
+from entrometer.experiments.batches import (
+    draw,
+    require_rates,
+    short_names,
+    step_of,
+    subject_of,
+)
 from entrometer.experiments.kernel.config import KernelConfig
 from entrometer.experiments.kernel.products import METRICS
 from entrometer.experiments.kernel.requests import (
@@ -87,11 +93,7 @@ def _checkpoint(config: KernelConfig, path: Path, name: str) -> CheckpointPlan:
     subject = subject_of(config, path)
     steps, learning_rate = read_schedule(path)
     eta = config.eta or learning_rate
-    if not eta > 0:
-        raise InvalidValue(
-            f"{path}: expected a learning rate above 0, got {learning_rate}: its "
-            "schedule has ended; give --eta"
-        )
+    require_rates(path, learning_rate, [eta])
     made = [step_of(config, subject, update, steps) for update in config.updates]
     kernel_problems, held_out = _problems(config, made)
     sequences = np.repeat(kernel_problems, config.kernel_responses)

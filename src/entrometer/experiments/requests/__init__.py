@@ -10,7 +10,7 @@ from entrometer.experiments.requests.base import (
     Worker,
 )
 from entrometer.experiments.requests.draw import Draw, read_draws
-from entrometer.experiments.requests.step import Source, Step, read_batch
+from entrometer.experiments.requests.step import OverUpdate, Source, Step, read_batch
 
 __all__ = [
     "Advance",
@@ -19,6 +19,7 @@ __all__ = [
     "Jvp",
     "Jvp2",
     "Minibatch",
+    "OverUpdate",
     "Recorded",
     "Request",
     "Source",

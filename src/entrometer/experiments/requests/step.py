@@ -31,24 +31,35 @@ Source = Recorded | Draw | Minibatch
 
 
 @dataclass(frozen=True, kw_only=True)
-class Step(Request):
+class OverUpdate(Request):
+    """A pass over an update batch: a plain forward, where it does not say otherwise."""
+
+    batch: Source
+
+    @property
+    def price(self) -> float:
+        """A plain forward."""
+        return 1.0
+
+    @property
+    def batches(self) -> Sequence[Source]:
+        """The update batch."""
+        return [self.batch]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Step(OverUpdate):
     """The update that AdamW makes from a batch: its direction and its parts."""
 
     kind: ClassVar[str] = "update"
     suffix: ClassVar[str] = ".safetensors"
 
-    batch: Source
     max_grad_norm: float
 
     @property
     def price(self) -> float:
         """Forwards and backwards."""
         return 2.2
-
-    @property
-    def batches(self) -> Sequence[Source]:
-        """The update batch."""
-        return [self.batch]
 
     def read(self, store: Path) -> StepVectors:
         """The vectors that are kept of it."""
