@@ -12,19 +12,16 @@ from entrometer.interventions.entropy_bonus import entropy_bonus
 from entrometer.interventions.frontier import frontier
 from entrometer.interventions.high_entropy import high_entropy
 from entrometer.interventions.kl_cov import kl_cov
+from entrometer.interventions.loss import Intervention
 from entrometer.interventions.plain import PLAIN, dr_grpo, grpo
-from entrometer.interventions.registry import (
-    Intervention,
-    Remedy,
-    intervention,
-    intervention_names,
-    register,
-)
+from entrometer.interventions.registry import intervention_names, register
+from entrometer.interventions.remedy import Remedy
 from entrometer.interventions.sapo import sapo
 from entrometer.interventions.signs import negative_reinforced, positive_only
 from entrometer.interventions.stare import stare
 from entrometer.interventions.steer import steer
 from entrometer.interventions.tables import TokenTables, standardise, top
+from entrometer.interventions.text import intervention
 
 __all__ = [
     "PLAIN",

@@ -1,0 +1,47 @@
+"""Those that act where every ratio is 1, and a batch to try them on."""
+
+from dataclasses import replace
+
+import torch
+
+from entrometer.interventions import TokenTables
+from tests.interventions.hand import table
+
+ON_POLICY = [
+    "adaptive-bonus",
+    "clip-b",
+    "clip-cov",
+    "clip-v",
+    "entrocraft",
+    "entropy-bonus",
+    "frontier",
+    "high-entropy",
+    "negative-reinforced",
+    "positive-only",
+    "stare",
+    "steer",
+]
+
+
+def batch(ratios=True, **rest):
+    """Six responses in two groups, of 4, 7, 0, 7, 2 and 5 tokens."""
+    generator = torch.Generator().manual_seed(3)
+
+    def draw(*shape):
+        return torch.randn(*shape, generator=generator, dtype=torch.float64)
+
+    S = -draw(6, 7).abs() - 0.05
+    tables = TokenTables(
+        S=S,
+        S_old=S - 0.2 * draw(6, 7) * ratios,
+        H=0.3 * draw(6, 7).abs(),
+        A=table([[0.75], [-0.25], [-0.5], [0.4], [-0.6], [0.2]]).expand(6, 7).clone(),
+        mask=torch.arange(7) < torch.tensor([4, 7, 0, 7, 2, 5])[:, None],
+        group=torch.tensor([0, 0, 0, 1, 1, 1]),
+        length_limit=9,
+        concentration=draw(6, 7),
+        influence=(draw(6, 7), draw(6, 7)),
+        seed=11,
+        progress=0.5,
+    )
+    return replace(tables, **rest)
