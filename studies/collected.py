@@ -1,6 +1,7 @@
 """What every study does: measure, and keep tables and figures in its folder."""
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -36,11 +37,8 @@ def collected(
         folder: Where tables and figures are collected.
     """
     with Ticker() as ticker:
-
-        def tell(done: float, total: float, note: str) -> None:
-            ticker.tick(run.name, round(done), round(total), note)
-
-        found = experiment(config, run, store=run.parent / "store", progress=tell)
+        progress = partial(ticker.work, run.name)
+        found = experiment(config, run, store=run.parent / "store", progress=progress)
     folder.mkdir(parents=True, exist_ok=True)
     for table, kind in kinds.items():
         rows: list[Any] = getattr(found, table)

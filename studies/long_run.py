@@ -7,6 +7,7 @@ those of its README are printed. Two cores take about two hours.
 """
 
 import multiprocessing
+import os
 import sys
 from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
@@ -47,7 +48,7 @@ STEPS = 48
 EARLY = 8
 """Steps behind the checkpoint at which one step is looked at."""
 
-CORES = 2
+CORES = os.cpu_count() or 1
 
 
 def config(loss: str, seed: int) -> TrainConfig:

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import stats
 
+from studies.markdown import table
+
 
 @dataclass(frozen=True, kw_only=True)
 class LongRun:
@@ -45,19 +47,31 @@ class Step:
 
 def tables(runs: Sequence[LongRun], steps: Sequence[Step]) -> str:
     """Both, as Markdown."""
-    return "\n\n".join("\n".join(part) for part in (_runs(runs), _ranks(runs, steps)))
+    return "\n\n".join(
+        [
+            table(
+                ("loss", "entropy", "reward", "format", "pass@1", "pass@8"),
+                _runs(runs),
+            ),
+            table(
+                (
+                    *("one step", "long run", "Spearman's ρ of the means"),
+                    "by seed, mean [95%]",
+                ),
+                _ranks(runs, steps),
+            ),
+        ]
+    )
 
 
 MEASURES = ("entropy_48", "reward", "format_48", "pass_at_1_48", "pass_at_8_48")
 
 
-def _runs(runs: Sequence[LongRun]) -> Iterator[str]:
-    yield "| loss | entropy | reward | format | pass@1 | pass@8 |"
-    yield "|---|---|---|---|---|---|"
+def _runs(runs: Sequence[LongRun]) -> Iterator[list[str]]:
     plain = [r for r in runs if r.loss == "dr-grpo"]
     for loss in dict.fromkeys(r.loss for r in runs):
         own = [r for r in runs if r.loss == loss]
-        cells = []
+        cells = [loss]
         for name in MEASURES:
             x, y = (np.array([getattr(r, name) for r in part]) for part in (own, plain))
             if loss == "dr-grpo":
@@ -65,12 +79,10 @@ def _runs(runs: Sequence[LongRun]) -> Iterator[str]:
             else:
                 # Seeds are paired: both begin with the same policy.
                 cells.append(f"{(x - y).mean():+.3f} ± {_error(x - y):.3f}")
-        yield f"| {loss} | " + " | ".join(cells) + " |"
+        yield cells
 
 
-def _ranks(runs: Sequence[LongRun], steps: Sequence[Step]) -> Iterator[str]:
-    yield "| one step | long run | Spearman's ρ of the means | by seed, mean [95%] |"
-    yield "|---|---|---|---|"
+def _ranks(runs: Sequence[LongRun], steps: Sequence[Step]) -> Iterator[list[str]]:
     losses = [x for x in dict.fromkeys(r.loss for r in runs) if x != "dr-grpo"]
     seeds = sorted({r.seed for r in runs})
     end = {
@@ -103,10 +115,11 @@ def _ranks(runs: Sequence[LongRun], steps: Sequence[Step]) -> Iterator[str]:
                 ]
             )
             arm = stats.t.ppf(0.975, len(seeds) - 1) * _error(each)
-            yield (
-                f"| {objective}, {way} | {name} | {whole:+.2f} | {each.mean():+.2f} "
-                f"[{each.mean() - arm:+.2f}, {each.mean() + arm:+.2f}] |"
-            )
+            mean = each.mean()
+            yield [
+                *(f"{objective}, {way}", name, f"{whole:+.2f}"),
+                f"{mean:+.2f} [{mean - arm:+.2f}, {mean + arm:+.2f}]",
+            ]
 
 
 def _grid(

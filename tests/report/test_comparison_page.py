@@ -196,7 +196,7 @@ def test_slope_and_coverage_are_those_of_the_rows(run, made):
             and (o.changed or o.name == "dr-grpo")
         ]
         p, o = np.array([(r.predicted, r.observed) for r in rows]).T
-        got = agreement(options, objective)
+        got = agreement([option.row(objective) for option in options])
         assert got.steps == len(rows)
         (slope,), (left,), *_ = np.linalg.lstsq(o[:, None], p, rcond=None)
         assert got.slope == pytest.approx(slope, rel=1e-12)

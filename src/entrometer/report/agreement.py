@@ -7,9 +7,10 @@ from typing import NamedTuple
 import numpy as np
 
 from entrometer.report.comparison import UNITS, Option, Point, points
-from entrometer.report.numbers import MISSING, number, percent
+from entrometer.report.numbers import number, percent
 from entrometer.report.read import ComparisonRun
 from entrometer.report.table import Table, table
+from entrometer.runs.comparison import Outcome
 
 
 class Agreement(NamedTuple):
@@ -27,33 +28,36 @@ class Agreement(NamedTuple):
     judged: int
     """Of so many."""
 
+    @property
+    def share(self) -> float:
+        """Of the judged, those within; NaN where none was judged."""
+        return self.within / self.judged if self.judged else math.nan
+
 
 def trials(point: Point) -> list[Option]:
     """Plain and the remedies that differ from it whose steps were taken."""
     return [o for o in (point.reference, *point.remedies) if o.observed]
 
 
-def agree(option: Option, objective: str) -> bool | None:
+def agree(row: Outcome) -> bool | None:
     """Whether the other half predicts what was observed; None where it cannot say.
 
     The halves are independent, so that the squares of their 95% intervals' arms add up;
     but the tokens of the frontier were chosen by the half that would predict.
     """
-    row = option.row(objective)
     arm = math.hypot(
         row.elsewhere_high - row.elsewhere, row.observed_high - row.observed
     )
     off = abs(row.elsewhere - row.observed)
-    if option.chosen or not math.isfinite(off + arm):
+    if row.chosen or not math.isfinite(off + arm):
         return None
     return off <= arm
 
 
-def agreement(options: Sequence[Option], objective: str) -> Agreement:
-    """Slope, R² and coverage over some trials."""
-    rows = [o.row(objective) for o in options]
+def agreement(rows: Sequence[Outcome]) -> Agreement:
+    """Slope, R² and coverage over some trials, of one objective."""
     p, o = np.array([(r.predicted, r.observed) for r in rows]).reshape(-1, 2).T
-    told = [found for x in options if (found := agree(x, objective)) is not None]
+    told = [found for row in rows if (found := agree(row)) is not None]
     slope = float(p @ o / (o @ o)) if o.any() else math.nan
     r2 = 1 - float(np.square(p - slope * o).sum() / (p @ p)) if p.any() else math.nan
     return Agreement(len(rows), slope, r2, sum(told), len(told))
@@ -68,12 +72,12 @@ def agreements(runs: Sequence[ComparisonRun]) -> Table | None:
         [
             *(name, objective, number(a.steps), number(a.slope), number(a.r2)),
             f"{a.within} of {a.judged}",
-            percent(a.within / a.judged) if a.judged else MISSING,
+            percent(a.share),
         ]
         for name, own in found.items()
         if own
         for objective in UNITS
-        for a in [agreement(own, objective)]
+        for a in [agreement([option.row(objective) for option in own])]
     ]
     if not rows:
         return None

@@ -55,7 +55,7 @@ class Option:
     @property
     def chosen(self) -> bool:
         """Whether its tokens were chosen by a half of the evaluation batch."""
-        return self.entropy.name == "frontier"
+        return self.entropy.chosen
 
     @property
     def observed(self) -> bool:

@@ -82,6 +82,11 @@ class Outcome:
     below_high: float
 
     @property
+    def chosen(self) -> bool:
+        """Whether its tokens were chosen by the half that does not judge."""
+        return self.name == "frontier"
+
+    @property
     def told_gain(self) -> Gain:
         """As observed; as predicted where it was not tried."""
         if math.isnan(self.observed_gain):

@@ -17,6 +17,7 @@ from jaxtyping import Bool, Float, Int
 
 from entrometer.errors import InvalidValue, ShapeMismatch
 from entrometer.runs.atomic import DamagedFile, atomic_write
+from entrometer.runs.format import read_about
 from entrometer.runs.ragged import from_lists, lists_of, to_lists
 
 FORMAT = 1
@@ -208,12 +209,7 @@ def read_rollouts(path: str | os.PathLike[str]) -> Rollouts:
 
 
 def _from_table(table: pa.Table) -> Rollouts:
-    about = json.loads((table.schema.metadata or {}).get(_KEY, b"{}"))
-    version = about.get("format") if isinstance(about, dict) else None
-    if version != FORMAT:
-        raise ValueError(f"its format is {version!r}, and this version reads {FORMAT}")
-    if not table.schema.equals(_SCHEMA):
-        raise ValueError(f"its columns are {table.schema.remove_metadata()}")
+    about = read_about(table, _KEY, _SCHEMA, version=FORMAT)
     return Rollouts(
         prompt=table["prompt"].to_numpy(),
         prompt_tokens=from_lists(table["prompt_tokens"]),

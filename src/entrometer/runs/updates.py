@@ -15,6 +15,7 @@ from jaxtyping import Float, Int
 
 from entrometer.errors import ShapeMismatch
 from entrometer.runs.atomic import DamagedFile, atomic_write
+from entrometer.runs.format import read_about
 from entrometer.runs.ragged import from_lists, lists_of, to_lists
 
 FORMAT = 1
@@ -171,12 +172,7 @@ def read_update(path: str | os.PathLike[str]) -> UpdateBatch:
 
 
 def _from_table(table: pa.Table) -> UpdateBatch:
-    about = json.loads((table.schema.metadata or {}).get(_KEY, b"{}"))
-    version = about.get("format") if isinstance(about, dict) else None
-    if version != FORMAT:
-        raise ValueError(f"its format is {version!r}, and this version reads {FORMAT}")
-    if not table.schema.equals(_SCHEMA):
-        raise ValueError(f"its columns are {table.schema.remove_metadata()}")
+    about = read_about(table, _KEY, _SCHEMA, version=FORMAT)
     columns: dict[str, Any] = {
         f.name: from_lists(table[f.name])
         if pa.types.is_list(f.type)

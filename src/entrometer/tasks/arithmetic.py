@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from entrometer.errors import InvalidValue, MissingKey, nearest_name
 from entrometer.tasks import template
-from entrometer.tasks.task import Problem, Score, Split
+from entrometer.tasks.task import Problem, Score, Split, first
 from entrometer.tasks.verifier import verify_number
 
 SIZES = {Split.TEST: 256, Split.TRAIN: 2048}
@@ -69,13 +69,7 @@ class Arithmetic:
 
         No question occurs twice, be it in one split or in both.
         """
-        found = _problems(LEVELS[self.level])[split]
-        if count is not None and not 0 <= count <= len(found):
-            raise InvalidValue(
-                f"expected 0 to {len(found)} problems of the split {split.value}, got "
-                f"count={count}; None gives all there are"
-            )
-        return found[:count]
+        return first(_problems(LEVELS[self.level])[split], split, count)
 
     def prompt(self, problem: Problem) -> str:
         """Return the text that the policy continues."""

@@ -11,7 +11,7 @@ from random import Random
 from entrometer.errors import InvalidValue
 from entrometer.tasks import template
 from entrometer.tasks.gsm8k_files import UnreadableProblems, find_file, read_rows
-from entrometer.tasks.task import Problem, Score, Split
+from entrometer.tasks.task import Problem, Score, Split, first
 from entrometer.tasks.verifier import verify_number
 
 ENVIRONMENT = "ENTROMETER_GSM8K"
@@ -48,12 +48,7 @@ class GSM8K:
     ) -> Sequence[WorkedProblem]:
         """Return the first `count` problems of a split; all of them for None."""
         found = _read(find_file(self.path, split, remedy=_REMEDY))
-        if count is not None and not 0 <= count <= len(found):
-            raise InvalidValue(
-                f"expected 0 to {len(found)} problems of the split {split.value}, got "
-                f"count={count}; None gives all there are"
-            )
-        return found[:count]
+        return first(found, split, count)
 
     def prompt(self, problem: Problem) -> str:
         """Return the text that the policy continues."""

@@ -4,7 +4,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from random import Random
-from typing import NamedTuple, Protocol, runtime_checkable
+from typing import NamedTuple, Protocol, TypeVar, runtime_checkable
+
+from entrometer.errors import InvalidValue
 
 
 class Split(StrEnum):
@@ -26,6 +28,9 @@ class Problem:
 
     answer: str
     """The reference answer, which a verifier compares with."""
+
+
+Asked = TypeVar("Asked", bound=Problem)
 
 
 class Score(NamedTuple):
@@ -65,3 +70,13 @@ class Task(Protocol):
     def score(self, problem: Problem, response: str) -> Score:
         """Judge a response, which is untrusted text of any length."""
         ...
+
+
+def first(found: Sequence[Asked], split: Split, count: int | None) -> Sequence[Asked]:
+    """Return the first `count` problems of those of a split; all of them for None."""
+    if count is not None and not 0 <= count <= len(found):
+        raise InvalidValue(
+            f"expected 0 to {len(found)} problems of the split {split.value}, got "
+            f"count={count}; None gives all there are"
+        )
+    return found[:count]

@@ -60,7 +60,7 @@ def predicted(runs: Sequence[ComparisonRun]) -> Plot | None:
                     with_interval(*estimate(row, "observed")),
                     number(row.reformed),
                     with_interval(*estimate(row, "elsewhere")),
-                    _WORDS[agree(option, objective)],
+                    _WORDS[agree(row)],
                 ]
                 for name, own in found.items()
                 for option in own
@@ -74,7 +74,9 @@ def predicted(runs: Sequence[ComparisonRun]) -> Plot | None:
 
 
 def _caption(options: Sequence[Option]) -> str:
-    whole = {objective: agreement(options, objective) for objective in UNITS}
+    whole = {
+        objective: agreement([o.row(objective) for o in options]) for objective in UNITS
+    }
     slopes = " and ".join(
         f"{number(a.slope, 3)} for {objective} (R²\u00a0=\u00a0{number(a.r2, 3)})"
         for objective, a in whole.items()
@@ -84,7 +86,7 @@ def _caption(options: Sequence[Option]) -> str:
         f"against what is observed is {slopes}."
     )
     shares = [
-        f"{a.within} of {a.judged} ({percent(a.within / a.judged)}) for {objective}"
+        f"{a.within} of {a.judged} ({percent(a.share)}) for {objective}"
         for objective, a in whole.items()
         if a.judged
     ]
@@ -109,7 +111,7 @@ def _draw(found: Trials) -> Figure:
         ends = axis_ends(marked, np.concatenate(both, axis=None))
         ax.set(xlim=ends, ylim=ends)
         draw_identity(ax)
-        slope = agreement(every, objective).slope
+        slope = agreement([option.row(objective) for option in every]).slope
         ax.plot(
             *(ends, slope * np.array(ends), "--"),
             color=GREY,

@@ -1,0 +1,29 @@
+"""Tables of the studies as Markdown."""
+
+from pathlib import Path
+
+from entrometer.runs.kernel import TABLES, KernelTables
+from entrometer.runs.rows import read_rows
+from studies.kernel_tables import tables
+from studies.markdown import table
+
+KERNEL = Path(__file__).parents[2] / "studies" / "kernel"
+
+
+def test_a_table_is_heads_a_rule_and_rows():
+    found = table(("name", "value"), (row for row in (["a", "1"], ["b", "2"])))
+    assert found == "| name | value |\n|---|---|\n| a | 1 |\n| b | 2 |"
+
+
+def test_a_table_without_rows_has_heads():
+    assert table(("name",), []) == "| name |\n|---|"
+
+
+def test_every_row_of_a_study_has_a_cell_for_each_head():
+    rows = {n: read_rows(KERNEL / f"{n}.parquet", kind) for n, kind in TABLES.items()}
+    found = tables(KernelTables(**rows)).split("\n\n")
+    assert len(found) == 6
+    for one in found:
+        heads, rule, *lines = one.split("\n")
+        assert set(rule) == set("|-")
+        assert {line.count("|") for line in lines} == {heads.count("|")}
