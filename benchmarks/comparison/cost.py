@@ -7,9 +7,9 @@ from pathlib import Path
 from benchmarks.comparison.subject import planned
 from benchmarks.harness import Check
 from benchmarks.influence.subject import have
+from entrometer.experiments.carry_out import work_left
 from entrometer.experiments.comparison.compare import settled, trial_requests
 from entrometer.experiments.comparison.slopes import measured
-from entrometer.experiments.cost import units
 from entrometer.experiments.requests import Request
 
 
@@ -17,6 +17,7 @@ def cost(store: Path) -> tuple[list[Check], dict[str, object]]:
     """Half the prompts of the default, with the recorded batch of 64 responses."""
     point = planned(prompts=128, minibatches=("1/1",))
     shared = list(point.shared())
+    one = work_left(shared, store)
     influence = _seconds(shared, store)
     began = time.perf_counter()
     found = measured(point, store)
@@ -28,13 +29,13 @@ def cost(store: Path) -> tuple[list[Check], dict[str, object]]:
         slopes.changes(objective, 1)
     predicting = time.perf_counter() - began
     trials = trial_requests([settled(point, store)])
+    more = work_left(trials, store)
     taking = _seconds(trials, store)
-    one = sum(map(units, shared))
     return [
         Check("variants compared", len(point.variants), at_least=40),
         Check(
             "forwards of the comparison over those of influence",
-            (one + sum(map(units, trials))) / one,
+            (one + more) / one,
             at_most=3,
         ),
         Check(
@@ -48,7 +49,7 @@ def cost(store: Path) -> tuple[list[Check], dict[str, object]]:
             "predicting_all_variants": predicting,
             "steps_that_are_taken": taking,
         },
-        "steps_taken": sum(r.kind == "judged" for r in trials),
+        "steps_taken": len({r for r in trials if r.kind == "judged"}),
     }
 
 

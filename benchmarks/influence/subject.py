@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from entrometer.engine import Here, quiet
 from entrometer.experiments.carry_out import carry_out
 from entrometer.experiments.influence.config import InfluenceConfig
 from entrometer.experiments.influence.plan import CheckpointPlan, plan
@@ -26,4 +27,4 @@ def planned(prompts: int, **settings: object) -> CheckpointPlan:
 
 def have(requests: list[Request], store: Path) -> None:
     """Carry out what the store has not."""
-    carry_out(requests, store, lambda done, total, note: None)
+    carry_out(requests, store, quiet, Here())

@@ -1,7 +1,10 @@
+import re
+
 import pytest
 
 from entrometer.cli import progress
 from entrometer.cli.progress import Ticker
+from entrometer.engine import Status
 
 
 @pytest.fixture
@@ -40,11 +43,37 @@ def test_training_shows_the_metrics_that_people_watch(clock, capsys):
 def test_work_is_shown_as_a_share_with_the_time_left(clock, capsys):
     clock[0] = 100.0
     ticker = Ticker()
-    ticker.work("measure", 10.0, 40.0, "forward")
+    ticker.work("measure", Status(10.0, 40.0, left=3, note="forward"))
     clock[0] = 130.0
-    ticker.work("measure", 30.0, 40.0, "jvp")
+    ticker.work("measure", Status(30.0, 40.0, left=1, note="jvp"))
     lines = capsys.readouterr().err.splitlines()
-    assert lines == ["measure 25%: forward", "measure 75%, 0:15 left: jvp"]
+    assert lines == [
+        "measure 25%, 3 passes to go: forward",
+        "measure 75%, 1 passes to go, 0:15 left: jvp",
+    ]
+
+
+def test_a_crew_is_shown_with_its_rate_and_what_was_begun_again(clock, capsys):
+    clock[0] = 100.0
+    status = Status(
+        done=1.0, total=4.0, left=6, tokens=300, seconds=20.0, workers=8, retries=2
+    )
+    Ticker().work("measure", status)
+    told = "measure 25%, 6 passes to go, 15 tokens/s, 8 workers, 2 begun again\n"
+    assert capsys.readouterr().err == told
+
+
+def test_plain_lines_are_kept_in_a_log_with_the_time_of_day(clock, tmp_path):
+    clock[0] = 100.0
+    log = tmp_path / "run" / "progress.log"
+    ticker = Ticker(log)
+    ticker.tick("work", 1, 3, "")
+    clock[0] = 101.0
+    ticker.tick("work", 2, 3, "")
+    ticker.tick("work", 3, 3, "")
+    lines = log.read_text().splitlines()
+    assert [line.partition(" ")[2][:8] for line in lines] == ["work 1/3", "work 3/3"]
+    assert all(re.match(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d", line) for line in lines)
 
 
 def test_no_control_character_of_a_note_reaches_the_terminal(clock, capsys):

@@ -3,16 +3,15 @@ from functools import partialmethod
 import pytest
 
 from entrometer.experiments import calibrate as module
-from entrometer.experiments.calibrate import (
-    Architecture,
-    Calibration,
-    Price,
-    calibrate,
-)
-from entrometer.experiments.cost import Work, responses, work
+from entrometer.experiments.calibrate import Calibration, calibrate, pairs
+from entrometer.experiments.cost import responses, work
+from entrometer.experiments.cost_model import Lengths, Machine, Rate
+from entrometer.experiments.cost_model.here import architecture_of
 from entrometer.experiments.entropy_change.excerpt import FEW, MORE, excerpt
 from entrometer.experiments.entropy_change.plan import plan
 from entrometer.experiments.requests import Worker
+
+MACHINE = Machine(flops=1e9, bandwidth=1e8)
 
 
 @pytest.fixture(scope="module")
@@ -20,14 +19,20 @@ def point(config):
     return plan(config)[0]
 
 
+@pytest.fixture(scope="module")
+def shape(point, tmp_path_factory):
+    worker = Worker(tmp_path_factory.mktemp("store"))
+    return architecture_of(worker.checkpoint(point.subject).policy)
+
+
 def _spend(request, spend, carry_out, worker):
     spend(carry_out, request, worker)
 
 
 class Clock:
-    """Time that passes only in passes, by a price for each kind of them."""
+    """Time that passes only in passes, at a rate that all kinds of them have."""
 
-    def __init__(self, monkeypatch, size, kinds):
+    def __init__(self, monkeypatch, rate, shape, kinds):
         self.now = 0.0
         self.seen = set()
         self.passes = []
@@ -37,9 +42,11 @@ class Clock:
             carry_out(request, worker)
             name = request.stage
             self.passes.append(request)
-            done = work(request, lambda batch: size(worker, batch))
-            self.now += 0.25 * done.calls + 0.125 * done.tokens
-            self.now += 0.0 if name in self.seen else 3.0
+            done = work(
+                request, shape, lambda b: Lengths.of(pairs(b.read(worker.store)))
+            )
+            self.now += rate.seconds(MACHINE, done)
+            self.now += 0.0 if name in self.seen else rate.first
             self.seen.add(name)
 
         def load(worker, subject):
@@ -51,31 +58,28 @@ class Clock:
             own = partialmethod(_spend, spend, kind.carry_out)
             monkeypatch.setattr(kind, "carry_out", own)
         monkeypatch.setattr(Worker, "checkpoint", load)
+        monkeypatch.setattr(module, "measure_machine", lambda policy: MACHINE)
         monkeypatch.setattr(module.time, "perf_counter", lambda: self.now)
 
 
-def test_prices_are_found_from_the_times_of_few_and_more(point, monkeypatch):
-    """Every price that a pretended machine has comes out, and none of the loading."""
-
-    def size(worker, batch):
-        return module._size(module.read_rollouts(batch.path(worker.store)))
-
+def test_rates_are_found_from_the_times_of_few_and_more(point, shape, monkeypatch):
+    """The rate that a pretended machine has comes out, and none of the loading."""
     few, more = (list(excerpt(point, *s).requests()) for s in (FEW, MORE))
-    clock = Clock(monkeypatch, size, {type(request) for request in few})
+    true = Rate(call=0.25, stretch=1.5, first=3.0)
+    clock = Clock(monkeypatch, true, shape, {type(request) for request in few})
     found = calibrate(point.subject, few, more)
-    assert set(found.prices) == {r.stage for r in point.requests()}
-    for name, price in found.prices.items():
-        assert price.first == pytest.approx(3.0)
-        assert price.seconds(Work(6.0, 40.0)) == pytest.approx(1.5 + 5.0), name
+    assert set(found.rates) == {r.stage for r in point.requests()}
+    assert found.architecture == shape
+    for request in point.requests():
+        done = work(request, shape, found.expected)
+        assert found.rates[request.stage].first == pytest.approx(3.0)
+        assert found.seconds(request) == pytest.approx(true.seconds(MACHINE, done))
     assert (found.first_load, found.load) == (2.0, 2.0)
     assert max(responses(r) for r in clock.passes) <= 12 + 16
 
 
-def test_expected_size_follows_the_lengths_that_were_seen(point):
-    found = Calibration({}, 1.0, 1.0, ((4, 2), (6, 10)), Architecture(1, 1, 1, 1))
-    size = found.size(point.draws[0])
-    assert size == (8, 8 * 6, 8 * 11, 10)
-
-
-def test_price_is_linear_in_calls_and_tokens():
-    assert Price(5.0, 2.0, 0.5).seconds(Work(3, 10)) == 11.0
+def test_expected_lengths_follow_those_that_were_seen(point, shape):
+    found = Calibration(MACHINE, {}, 1.0, 1.0, ((4, 2), (6, 10)), shape)
+    expected = found.expected(point.draws[0])
+    assert expected.prompt.tolist() == [4] * 4 + [6] * 4
+    assert expected.response.tolist() == [2] * 4 + [10] * 4

@@ -12,13 +12,18 @@ from entrometer.errors import EntrometerError
 from entrometer.estimators import GradientWeights
 from entrometer.experiments.entropy_change.config import MeasureConfig
 from entrometer.experiments.entropy_change.plan import plan
-from entrometer.experiments.update import make_step, read_step, write_step
+from entrometer.experiments.update import ascent_of, make_step, read_step, write_step
 from entrometer.experiments.update_batch import recorded_batch, sampled_batch
 from entrometer.policy import load_checkpoint
 from entrometer.runs import read_update, update_path
 from entrometer.training.run import train
 from tests.experiments.conftest import CONFIG
 from tests.training.toy import quietly
+
+
+def stepped(checkpoint, batch):
+    ascent = ascent_of(checkpoint.policy, batch)
+    return make_step(checkpoint, ascent, max_grad_norm=1.0).update
 
 
 @pytest.mark.parametrize("step", [0, 1, 2])
@@ -28,7 +33,9 @@ def test_the_recorded_batch_makes_the_step_that_training_took(trained, step):
         for n in (step, step + 1)
     )
     batch = recorded_batch(read_update(update_path(trained, step + 1)))
-    v = make_step(before, batch, max_grad_norm=1.0).update.direction
+    v = make_step(
+        before, ascent_of(before.policy, batch), max_grad_norm=1.0
+    ).update.direction
     here, there = before.policy.trained(), after.policy.trained()
     taken = {n: (there[n] - here[n]) / before.learning_rate for n in here}
     difference = {n: taken[n] - v[n] for n in here}
@@ -83,7 +90,9 @@ def test_alpha_pulls_on_the_loss_of_the_trainer(trained):
 def test_a_step_comes_back_as_it_was(trained, tmp_path):
     checkpoint = load_checkpoint(trained / "checkpoint-1", base="tiny")
     batch = recorded_batch(read_update(update_path(trained, 2)))
-    update = make_step(checkpoint, batch, max_grad_norm=1.0).update
+    update = make_step(
+        checkpoint, ascent_of(checkpoint.policy, batch), max_grad_norm=1.0
+    ).update
     write_step(tmp_path / "step", update)
     read = read_step(tmp_path / "step")
     assert read.kappa == update.kappa
@@ -111,7 +120,9 @@ def test_a_training_with_an_intervention_is_measured_with_it(tmp_path, text):
     taken = {n: (there[n] - here[n]) / before.learning_rate for n in here}
 
     def off(batch):
-        v = make_step(before, batch, max_grad_norm=1.0).update.direction
+        v = make_step(
+            before, ascent_of(before.policy, batch), max_grad_norm=1.0
+        ).update.direction
         return norm({n: taken[n] - v[n] for n in here}) / norm(v)
 
     assert off(recorded_batch(rows, text)) < 2e-3

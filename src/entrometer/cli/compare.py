@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from entrometer.cli.experiment import Engine, Experiment, interval
+from entrometer.cli.experiment import Experiment, Functions, interval
 from entrometer.cli.output import table
 from entrometer.cli.settings import Asked
 from entrometer.experiments.comparison.config import CompareConfig
@@ -23,11 +23,11 @@ class Compare(Asked, CompareConfig):
     """
 
 
-def _engine() -> Engine:
+def _functions() -> Functions:
     from entrometer.experiments.comparison.compare import compare
     from entrometer.experiments.comparison.forecast import foresee
 
-    return Engine(compare, foresee)
+    return Functions(compare, foresee)
 
 
 def _text(directory: Path) -> Sequence[str]:
@@ -93,7 +93,7 @@ EXPERIMENT = Experiment(
     verb="compare",
     command=Compare,
     config=CompareConfig,
-    engine=_engine,
+    functions=_functions,
     text=_text,
     rows=_rows,
 )

@@ -18,16 +18,17 @@ from entrometer.errors import InvalidValue
 from entrometer.experiments.config import ExperimentConfig
 
 if TYPE_CHECKING:
+    from entrometer.engine import Engine
     from entrometer.experiments.forecast import Outlook
 
 Config = TypeVar("Config", bound=ExperimentConfig)
 
 
-class Engine(NamedTuple):
+class Functions(NamedTuple):
     """The functions of an experiment, which need torch."""
 
     carry_out: Callable[..., object]
-    """`carry_out(config, run, store=..., progress=...)` leaves a run directory."""
+    """`carry_out(config, run, store=, progress=, engine=)` leaves a run directory."""
 
     foresee: "Callable[[Any, Path], Outlook]"
     """`foresee(config, store)` plans it, and times a little of it."""
@@ -44,7 +45,7 @@ class Experiment(Generic[Config]):
     config: type[Config]
     """Its settings alone."""
 
-    engine: Callable[[], Engine]
+    functions: Callable[[], Functions]
     """Loads it; help is told without."""
 
     text: Callable[[Path], Sequence[str]]
@@ -64,14 +65,14 @@ class Experiment(Generic[Config]):
             return 0
         if command.dry_run:
             began = time.perf_counter()
-            engine = self.engine()
+            functions = self.functions()
             start = time.perf_counter() - began
-            outlook = engine.foresee(config, store)
+            outlook = functions.foresee(config, store)
             print_outlook(config, outlook, start, as_json=command.json)
             return 0
         if not command.resume:
             _require_new(directory)
-        self.carry_out(config, directory, store)
+        self.carry_out(config, directory, store, engine_of(command))
         report = self.report(directory) if command.report else None
         if command.json:
             found = {"run": directory, "report": report, **_summary(directory)}
@@ -80,13 +81,21 @@ class Experiment(Generic[Config]):
             print(self.told(directory, report))
         return 0
 
-    def carry_out(self, config: Config, directory: Path, store: Path) -> None:
+    def carry_out(
+        self,
+        config: Config,
+        directory: Path,
+        store: Path,
+        engine: "Engine | None" = None,
+    ) -> None:
         """Carry the experiment out, and show how far it has come."""
         # An older one would be sealed with the new results.
         (directory / "report.html").unlink(missing_ok=True)
-        with Ticker() as ticker:
+        with Ticker(log=directory / "progress.log") as ticker:
             progress = partial(ticker.work, self.verb)
-            self.engine().carry_out(config, directory, store=store, progress=progress)
+            self.functions().carry_out(
+                config, directory, store=store, progress=progress, engine=engine
+            )
 
     def report(self, directory: Path) -> Path | None:
         """Write the report, if what it needs is there."""
@@ -111,6 +120,30 @@ class Experiment(Generic[Config]):
             plain(f"report: {report}" if report else f"results: {directory}"),
         ]
         return "\n\n".join(part for part in parts if part)
+
+
+def engine_of(command: Asked) -> "Engine | None":
+    """The engine that was asked for; None for this process."""
+    if command.engine == "here":
+        if command.address is not None or command.workers:
+            raise InvalidValue(
+                "expected --address and --workers with --engine ray, got "
+                "--engine here; add --engine ray"
+            )
+        return None
+    if find_spec("ray") is None:
+        raise InvalidValue(
+            "expected Ray for --engine ray, which is not installed: "
+            "pip install 'entrometer[ray]'"
+        )
+    from entrometer.engine.on_ray import OnRay
+
+    return OnRay(
+        address=command.address,
+        workers=command.workers,
+        cpus=command.worker_cpus,
+        gpus=command.worker_gpus,
+    )
 
 
 def interval(value: float, low: float, high: float) -> str:

@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from entrometer.cli.experiment import Engine, Experiment, interval
+from entrometer.cli.experiment import Experiment, Functions, interval
 from entrometer.cli.output import table
 from entrometer.cli.settings import Asked
 from entrometer.experiments.influence.config import InfluenceConfig
@@ -25,11 +25,11 @@ class Influence(Asked, InfluenceConfig):
     """
 
 
-def _engine() -> Engine:
+def _functions() -> Functions:
     from entrometer.experiments.influence.forecast import foresee
     from entrometer.experiments.influence.influence import influence
 
-    return Engine(influence, foresee)
+    return Functions(influence, foresee)
 
 
 def _text(directory: Path) -> Sequence[str]:
@@ -150,7 +150,7 @@ EXPERIMENT = Experiment(
     verb="influence",
     command=Influence,
     config=InfluenceConfig,
-    engine=_engine,
+    functions=_functions,
     text=_text,
     rows=_rows,
 )

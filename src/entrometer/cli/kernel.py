@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from entrometer.cli.experiment import Engine, Experiment, interval
+from entrometer.cli.experiment import Experiment, Functions, interval
 from entrometer.cli.output import table
 from entrometer.cli.settings import Asked
 from entrometer.experiments.kernel.config import KernelConfig
@@ -22,11 +22,11 @@ class Kernel(Asked, KernelConfig):
     """
 
 
-def _engine() -> Engine:
+def _functions() -> Functions:
     from entrometer.experiments.kernel.forecast import foresee
     from entrometer.experiments.kernel.kernel import kernel
 
-    return Engine(kernel, foresee)
+    return Functions(kernel, foresee)
 
 
 def _text(directory: Path) -> Sequence[str]:
@@ -88,7 +88,7 @@ EXPERIMENT = Experiment(
     verb="kernel",
     command=Kernel,
     config=KernelConfig,
-    engine=_engine,
+    functions=_functions,
     text=_text,
     rows=_rows,
 )

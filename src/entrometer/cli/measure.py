@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from entrometer.cli.experiment import Engine, Experiment, interval
+from entrometer.cli.experiment import Experiment, Functions, interval
 from entrometer.cli.output import table
 from entrometer.cli.settings import Asked
 from entrometer.experiments.entropy_change.config import MeasureConfig
@@ -22,11 +22,11 @@ class Measure(Asked, MeasureConfig):
     """
 
 
-def _engine() -> Engine:
+def _functions() -> Functions:
     from entrometer.experiments.entropy_change.forecast import foresee
     from entrometer.experiments.entropy_change.measure import measure
 
-    return Engine(measure, foresee)
+    return Functions(measure, foresee)
 
 
 def _text(directory: Path) -> Sequence[str]:
@@ -62,7 +62,7 @@ EXPERIMENT = Experiment(
     verb="measure",
     command=Measure,
     config=MeasureConfig,
-    engine=_engine,
+    functions=_functions,
     text=_text,
     rows=_rows,
 )

@@ -49,7 +49,7 @@ def _as_json(
         "start_and_report_seconds": rest,
         "seconds": told.seconds + rest,
         "gpu_hours": _gpu_hours(config, told.seconds),
-        "memory_bytes": sum(told.memory.values()),
+        "memory_bytes": told.memory.total if told.memory else 0.0,
     }
 
 
@@ -78,15 +78,15 @@ def _as_text(
         + (_measured_on(prices) if prices else "; every pass is there"),
         f"GPU-hours: {_gpu_hours(config, told.seconds):.3g} on {plain(config.device)}",
     ]
-    if prices is not None:
+    if prices is not None and told.memory is not None:
         shape = prices.architecture
         lines.append(
-            f"memory: roughly {_size(sum(told.memory.values()))} beside Python and "
+            f"memory: roughly {_size(told.memory.total)} beside Python and "
             f"torch: {_count(shape.parameters)} parameters in {config.precision} "
-            f"({_size(told.memory['weights'])}), moments, steps and gradients "
+            f"({_size(told.memory.weights)}), moments, steps and gradients "
             f"of the {_count(shape.trained)} trained "
-            f"({_size(told.memory['vectors'])}), activations of a batch "
-            f"({_size(told.memory['activations'])})"
+            f"({_size(told.memory.vectors)}), activations of a batch "
+            f"({_size(told.memory.activations)})"
         )
     return "\n".join(lines)
 

@@ -3,9 +3,14 @@
 import sys
 import time
 from collections.abc import Mapping
+from pathlib import Path
 from types import TracebackType
+from typing import TYPE_CHECKING
 
 from entrometer.cli.output import clock, plain
+
+if TYPE_CHECKING:
+    from entrometer.engine import Status
 
 _SHOWN = {
     "loss": "loss",
@@ -20,7 +25,9 @@ _PLAIN_SECONDS = 10.0
 class Ticker:
     """Tells how far long work has come, its rate and the time left."""
 
-    def __init__(self) -> None:
+    def __init__(self, log: Path | None = None) -> None:
+        """Tell the terminal, and a log file if there is to be one."""
+        self._log = log
         self._terminal = sys.stderr.isatty()
         self._began: dict[str, tuple[float, float]] = {}
         self._last = 0.0
@@ -48,9 +55,17 @@ class Ticker:
         ]
         self.tick(stage, step, steps, ", ".join(shown))
 
-    def work(self, stage: str, done: float, total: float, note: str) -> None:
-        """Show a share of work that is not counted in pieces."""
-        self._show(stage, done, total, f"{done / total:.0%}" if total else "", note)
+    def work(self, stage: str, status: "Status") -> None:
+        """Show how far the work of an engine has come."""
+        done, total = status.done, status.total
+        told = [f"{done / total:.0%}" if total else "", f"{status.left} passes to go"]
+        if status.seconds:
+            told.append(f"{status.tokens / status.seconds:.0f} tokens/s")
+        if status.workers != 1 or status.retries:
+            told.append(f"{status.workers} workers")
+        if status.retries:
+            told.append(f"{status.retries} begun again")
+        self._show(stage, done, total, ", ".join(filter(None, told)), status.note)
 
     def tick(self, stage: str, done: int, total: int, note: str) -> None:
         """Show that `done` of `total` are done."""
@@ -62,9 +77,9 @@ class Ticker:
         now = time.monotonic()
         # What was done before the first call, as after a restart, tells no rate.
         began, before = self._began.setdefault(stage, (now, done))
-        if not self._terminal and done < total and now - self._last < _PLAIN_SECONDS:
+        due = done >= total or now - self._last >= _PLAIN_SECONDS
+        if not self._terminal and not due:
             return
-        self._last = now
         rate = (done - before) / (now - began) if now > began else 0.0
         left = f", {clock((total - done) / rate)} left" if rate else ""
         line = plain(f"{stage} {told}{left}" + (f": {note}" if note else ""))
@@ -72,3 +87,13 @@ class Ticker:
             print(f"\r\x1b[2K{line}", end="", file=sys.stderr, flush=True)
         else:
             print(line, file=sys.stderr, flush=True)
+        if due:
+            self._last = now
+            self._write(line)
+
+    def _write(self, line: str) -> None:
+        if self._log is not None:
+            self._log.parent.mkdir(parents=True, exist_ok=True)
+            stamp = time.strftime("%Y-%m-%dT%H:%M:%S%z")
+            with open(self._log, "a", encoding="utf-8") as file:
+                file.write(f"{stamp} {line}\n")

@@ -4,7 +4,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 
 import tyro
 
@@ -49,6 +49,22 @@ class Asked(Habits):
 
     store: Path | None = None
     """Where passes are kept; by default in the run directory. Runs may share one."""
+
+    engine: Literal["here", "ray"] = "here"
+    """Where passes are made: in this process, or on a Ray cluster whose nodes all see
+    the store."""
+
+    address: str | None = None
+    """Of the Ray cluster, as `auto`; by default one is started on this machine."""
+
+    workers: int = 0
+    """Workers at a time on Ray; 0 for as many as the cluster holds."""
+
+    worker_cpus: float = 1.0
+    """Processor cores of a worker."""
+
+    worker_gpus: float = 0.0
+    """GPUs of a worker; they also need --device cuda."""
 
     report: bool = True
     """Write report.html into the run directory."""

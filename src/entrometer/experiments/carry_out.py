@@ -1,14 +1,13 @@
 """Carries requests out, those that the store has not."""
 
-import time
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 
-from entrometer.experiments.cost import units
+from entrometer.engine import Engine, Manifest, Progress, Status
+from entrometer.engine.schedule import name_of
 from entrometer.experiments.requests import Request, Worker
-
-Progress = Callable[[float, float, str], None]
-"""Told the work done, the work in all, and what just happened, in one plain line."""
+from entrometer.experiments.requests.divided import with_pieces
 
 Stages = dict[str, dict[str, float | int]]
 """Passes and seconds by kind."""
@@ -18,41 +17,53 @@ def carry_out(
     requests: Iterable[Request],
     store: Path,
     progress: Progress,
+    engine: Engine,
     *,
     ahead: float = 0.0,
     behind: float = 0.0,
     stages: Stages | None = None,
 ) -> Stages:
-    """Carry out in order what is missing; the passes and seconds of each kind.
+    """Carry out what is missing; the passes and seconds of each kind.
 
     Args:
         requests: What is asked for, each after what it depends on.
         store: Where results are kept.
         progress: Called after each pass.
+        engine: Where they are carried out.
         ahead: Work that follows, which progress counts in.
         behind: Work that was done before, likewise.
         stages: Passes and seconds of that, which these are added to.
     """
-    worker = Worker(store)
-    wanted = missing(requests, store)
-    total, done = behind + sum(map(units, wanted)) + ahead, behind
+
+    def tell(status: Status) -> None:
+        done, total = behind + status.done, behind + status.total + ahead
+        progress(replace(status, done=done, total=total))
+
+    rows = engine.carry_out(
+        missing(requests, store), worker=Worker, store=store, progress=tell
+    )
     stages = stages or {}
-    for request in wanted:
-        began = time.perf_counter()
-        request.carry_out(worker)
-        stage = stages.setdefault(request.kind, {"passes": 0, "seconds": 0.0})
+    for row in rows:
+        stage = stages.setdefault(row.kind, {"passes": 0, "seconds": 0.0})
         stage["passes"] += 1
-        stage["seconds"] += time.perf_counter() - began
-        done += units(request)
-        progress(done, total, request.kind)
+        stage["seconds"] += row.seconds
     return stages
 
 
 def missing(requests: Iterable[Request], store: Path) -> list[Request]:
-    """What the store has not, each once."""
-    return [r for r in dict.fromkeys(requests) if not r.path(store).exists()]
+    """What the store has not, each once, with the pieces that make it up."""
+    have = Manifest(store)
+    found: dict[str, Request] = {}
+    for request in requests:
+        name = name_of(request)
+        if name in have or name in found:
+            continue
+        for piece in with_pieces(request):
+            if name_of(piece) not in have:
+                found.setdefault(name_of(piece), piece)
+    return list(found.values())
 
 
 def work_left(requests: Iterable[Request], store: Path) -> float:
     """What carrying them out would cost, in plain forwards of a response."""
-    return sum(map(units, missing(requests, store)), start=0.0)
+    return sum((request.cost for request in missing(requests, store)), start=0.0)

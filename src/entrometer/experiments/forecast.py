@@ -7,14 +7,10 @@ from typing import NamedTuple
 
 from entrometer.experiments.calibrate import Calibration
 from entrometer.experiments.config import ExperimentConfig
-from entrometer.experiments.cost import responses, work
+from entrometer.experiments.cost import responses
+from entrometer.experiments.cost_model import Memory, peak_memory
 from entrometer.experiments.requests import Draw, Request, Subject
 from entrometer.passes import TOKEN_BUDGET
-
-_KEPT = 20
-"""Activations that a layer keeps for the way back, in hidden states, roughly."""
-
-_BYTES = {"float32": 4, "float64": 8, "bfloat16": 2}
 
 
 @dataclass(frozen=True)
@@ -39,8 +35,8 @@ class Forecast:
     studies: float
     """Seconds of everything after the passes."""
 
-    memory: dict[str, float]
-    """Bytes, by what takes them."""
+    memory: Memory | None
+    """None where all is done."""
 
     @property
     def seconds(self) -> float:
@@ -67,9 +63,9 @@ def price(
         old = stages.get(name, Stage(0, 0, 0, 0.0))
         seconds = 0.0
         if not done and calibration is not None:
-            own = calibration.prices[name]
-            seconds = own.seconds(work(request, calibration.size))
-            seconds += own.first if old.passes == old.done else 0.0
+            seconds = calibration.seconds(request)
+            if old.passes == old.done:
+                seconds += calibration.rates[name].first
             if not subjects or subjects[-1] != request.subject:
                 subjects.append(request.subject)
         stages[name] = Stage(
@@ -86,13 +82,7 @@ def price(
 
 def memory(
     config: ExperimentConfig, found: Calibration, batch: Draw, vectors: int
-) -> dict[str, float]:
-    """Bytes of the weights, of vectors as large as the trained, and of activations."""
-    size = _BYTES[config.precision]
-    shape = found.architecture
-    padded = min(found.size(batch).padded, TOKEN_BUDGET)
-    return {
-        "weights": float(shape.parameters * size),
-        "vectors": float(shape.trained * size * vectors),
-        "activations": float(padded * shape.layers * shape.width * _KEPT * size),
-    }
+) -> Memory:
+    """Peak memory of a worker, with so many vectors as large as what is trained."""
+    padded = (b.tokens for b in found.expected(batch).batches(TOKEN_BUDGET))
+    return peak_memory(found.architecture, max(padded), vectors, config.precision)

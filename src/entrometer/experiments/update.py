@@ -3,15 +3,13 @@
 from pathlib import Path
 from typing import NamedTuple
 
-from safetensors import SafetensorError, safe_open
-from safetensors.torch import save
 from torch import Tensor
 
 from entrometer import passes
 from entrometer.calculus import AdamWStep, Update, Vector, adamw_update, scale
+from entrometer.engine.vectors import by_part, open_vectors, parts, write_vectors
 from entrometer.experiments.update_batch import Batch
-from entrometer.policy import Checkpoint
-from entrometer.runs import DamagedFile, atomic_write
+from entrometer.policy import Checkpoint, Policy
 
 
 class StepVectors(NamedTuple):
@@ -22,11 +20,15 @@ class StepVectors(NamedTuple):
     kappa: float
 
 
+def ascent_of(policy: Policy, batch: Batch) -> dict[str, Tensor]:
+    r"""$-g = \sum_k\alpha_k\nabla S_k + \gamma_k\nabla H_k$ of a batch."""
+    return passes.vjp(policy, batch.rollouts, batch.weights).gradient
+
+
 def make_step(
-    checkpoint: Checkpoint, batch: Batch, *, max_grad_norm: float
+    checkpoint: Checkpoint, ascent: Vector, *, max_grad_norm: float
 ) -> AdamWStep:
-    r"""AdamW with $-g = \sum_k\alpha_k\nabla S_k + \gamma_k\nabla H_k$."""
-    ascent = passes.vjp(checkpoint.policy, batch.rollouts, batch.weights).gradient
+    """The step that AdamW makes of a batch's ascent."""
     return adamw_update(
         checkpoint.policy.trained(),
         scale(ascent, -1.0),
@@ -64,30 +66,17 @@ def carried_parts(
 
 def write_step(path: Path, update: Update) -> None:
     """Keep what the passes along a step need."""
-    vectors = {
-        f"{part}/{name}": x.contiguous()
-        for part, vector in (
-            ("direction", update.direction),
-            ("preconditioner", update.preconditioner),
-        )
-        for name, x in vector.items()
-    }
-    with atomic_write(path) as file:
-        file.write(save(vectors, metadata={"kappa": repr(update.kappa)}))
+    vectors = parts(
+        direction=update.direction,
+        preconditioner=update.preconditioner,
+    )
+    write_vectors(path, vectors, about={"kappa": repr(update.kappa)})
 
 
 def read_step(path: Path) -> StepVectors:
     """Read what `write_step` wrote."""
-    parts: dict[str, dict[str, Tensor]] = {"direction": {}, "preconditioner": {}}
-    try:
-        with safe_open(path, "pt") as file:
-            kappa = float(file.metadata()["kappa"])
-            for key in file.keys():  # noqa: SIM118 (it is no mapping)
-                part, _, name = key.partition("/")
-                parts[part][name] = file.get_tensor(key)
-    except (SafetensorError, KeyError, ValueError, TypeError) as error:
-        raise DamagedFile(
-            f"expected a step in {path}, got a file that is damaged or of something "
-            f"else ({error}); delete it and go on"
-        ) from error
-    return StepVectors(parts["direction"], parts["preconditioner"], kappa)
+    with open_vectors(path, "a step") as file:
+        found = by_part(file)
+        return StepVectors(
+            found["direction"], found["preconditioner"], float(file.about["kappa"])
+        )

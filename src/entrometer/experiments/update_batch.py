@@ -93,26 +93,44 @@ class Batch:
 
     def minibatch(self, part: int, parts: int) -> "Batch":
         """One of so many parts, by prompt group, as a batch of its own; from 1."""
-        names = list(dict.fromkeys(self.rollouts.prompt.tolist()))
-        if len(names) < parts:
-            raise InvalidValue(
-                f"expected at least {parts} prompts, one a minibatch, got "
-                f"{len(names)}; take fewer minibatches, or a larger update"
-            )
-        own = np.array_split(np.array(names), parts)[part - 1]
-        rows = np.flatnonzero(np.isin(self.rollouts.prompt, own))
-        responses = Responses.from_lengths(self.rollouts.prompt, self.rollouts.length)
-        at = responses.columns(rows)
+        rows = minibatch_rows(self.rollouts.prompt, part, parts)
+        own = self._rows(rows)
         # A mean over fewer responses.
         larger = self.rollouts.count / rows.size
+        return replace(own, alpha=larger * own.alpha, gamma=larger * own.gamma)
+
+    def some(self, rows: slice) -> "Batch":
+        """Some responses, with the pull that they have in the whole."""
+        if rows == slice(None) or rows == slice(0, self.rollouts.count):
+            return self
+        return self._rows(np.arange(self.rollouts.count)[rows])
+
+    def _rows(self, rows: np.ndarray) -> "Batch":
+        responses = Responses.from_lengths(self.rollouts.prompt, self.rollouts.length)
+        at = responses.columns(rows)
         return Batch(
             rollouts=self.rollouts.select(rows),
             advantage=self.advantage[at],
             log_ratio=self.log_ratio[at],
             counted=self.counted[at],
-            alpha=larger * self.alpha[at],
-            gamma=larger * self.gamma[at],
+            alpha=self.alpha[at],
+            gamma=self.gamma[at],
         )
+
+
+def minibatch_rows(
+    group: Int[np.ndarray, " N"], part: int, parts: int
+) -> Int[np.ndarray, " M"]:
+    """Rows of one of so many parts of a batch, by prompt group; from 1."""
+    names = list(dict.fromkeys(group.tolist()))
+    if len(names) < parts:
+        raise InvalidValue(
+            f"expected at least {parts} prompts, one a minibatch, got "
+            f"{len(names)}; take fewer minibatches, or a larger update"
+        )
+    own = np.array_split(np.array(names), parts)[part - 1]
+    rows: np.ndarray = np.flatnonzero(np.isin(group, own))
+    return rows
 
 
 def recorded_batch(batch: UpdateBatch, text: str = PLAIN) -> Batch:

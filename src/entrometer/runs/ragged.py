@@ -1,9 +1,11 @@
 """Rows of unlike length, as the list columns of a Parquet file."""
 
+import os
 from collections.abc import Sequence
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 
 def lists_of(element: pa.DataType) -> pa.ListType:
@@ -31,3 +33,15 @@ def from_lists(column: pa.ChunkedArray) -> tuple[np.ndarray, ...]:
         ends = np.cumsum(chunk.value_lengths().to_numpy())
         rows += np.split(values, ends[:-1])
     return tuple(rows)
+
+
+def list_values(path: str | os.PathLike[str], column: str) -> int:
+    """Values in all rows of a column, none of which is empty; its footer is read."""
+    about = pq.read_metadata(path)
+    groups = [about.row_group(i) for i in range(about.num_row_groups)]
+    return sum(
+        chunk.num_values
+        for group in groups
+        for chunk in (group.column(i) for i in range(group.num_columns))
+        if chunk.path_in_schema.partition(".")[0] == column
+    )

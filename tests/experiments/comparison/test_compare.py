@@ -9,6 +9,7 @@ import pytest
 
 from entrometer import passes
 from entrometer.calculus import dot, norm
+from entrometer.engine import Here, quiet
 from entrometer.errors import EntrometerError
 from entrometer.experiments.carry_out import carry_out, missing
 from entrometer.experiments.comparison.compare import (
@@ -84,11 +85,11 @@ def test_a_taken_step_leaves_what_training_left(trained, config, tmp_path):
             minibatches=("1/1",),
         )
     )[0]
-    carry_out([*point.seen.requests()], tmp_path, lambda *_: None)
+    carry_out([*point.seen.requests()], tmp_path, quiet, Here())
     after = load_checkpoint(trained / "checkpoint-2", base="tiny", precision="float64")
     before = load_checkpoint(trained / "checkpoint-1", base="tiny", precision="float64")
     taken = Advanced(subject=point.subject, step=point.plain, eta=before.learning_rate)
-    carry_out([taken], tmp_path, lambda *_: None)
+    carry_out([taken], tmp_path, quiet, Here())
     got = Worker(tmp_path).checkpoint(replace(point.subject, advanced=taken))
     assert got.step == after.step == 2
     assert got.state.step == after.state.step
@@ -171,8 +172,8 @@ def test_a_comparison_that_was_killed_goes_on(config, compared, tmp_path, monkey
     )
     whole = compare(config, tmp_path / "whole")
 
-    def die(done, total, note):
-        if done / total > 0.6:
+    def die(status):
+        if status.done / status.total > 0.6:
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):

@@ -5,22 +5,34 @@ from pathlib import Path
 
 import pytest
 
-from entrometer.experiments.calibrate import (
-    Architecture,
-    Calibration,
-    Price,
+from entrometer.experiments.calibrate import Calibration
+from entrometer.experiments.cost import responses
+from entrometer.experiments.cost_model import (
+    Machine,
+    Rate,
+    decoder,
+    peak_memory,
 )
-from entrometer.experiments.cost import responses, work
 from entrometer.experiments.entropy_change import forecast as module
 from entrometer.experiments.entropy_change.forecast import forecast
 from entrometer.experiments.entropy_change.plan import plan
 
+SHAPE = decoder(
+    layers=2,
+    width=10,
+    heads=2,
+    kv_heads=1,
+    feed_forward=30,
+    vocabulary=50,
+    tied=True,
+)
 CALIBRATION = Calibration(
-    prices=defaultdict(lambda: Price(first=2.0, call=0.5, token=0.25)),
+    machine=Machine(flops=1e9, bandwidth=1e9),
+    rates=defaultdict(lambda: Rate(call=0.5, stretch=2.0, first=2.0)),
     first_load=3.0,
     load=1.0,
     lengths=((4, 2), (6, 4)),
-    architecture=Architecture(parameters=1000, trained=100, layers=2, width=10),
+    architecture=SHAPE,
 )
 
 
@@ -33,9 +45,7 @@ def test_a_stage_costs_its_passes_and_one_warm_up(config, points, tmp_path):
     told = forecast(config, points, tmp_path, CALIBRATION)
     for name, found in told.stages.items():
         own = [r for r in points[0].requests() if r.stage == name]
-        each = [
-            CALIBRATION.prices[name].seconds(work(r, CALIBRATION.size)) for r in own
-        ]
+        each = [CALIBRATION.seconds(r) for r in own]
         assert found.passes == len(own)
         assert found.responses == sum(map(responses, own))
         assert (found.done, found.seconds) == (0, pytest.approx(2.0 + sum(each)))
@@ -80,9 +90,5 @@ def test_studies_cost_what_a_few_of_their_batches_cost(config, points, monkeypat
 def test_memory_counts_weights_vectors_and_activations(config, points, tmp_path):
     memory = forecast(config, points, tmp_path, CALIBRATION).memory
     # Float64; moments, a direction and a preconditioner, and twice 5 rows; a shard of 8
-    # responses of 8 tokens with their prompts, 20 hidden states a layer.
-    assert memory == {
-        "weights": 8000.0,
-        "vectors": 8.0 * 100 * (4 + 10),
-        "activations": 8.0 * 64 * 2 * 10 * 20,
-    }
+    # responses, padded to 10 tokens with their prompts.
+    assert memory == peak_memory(SHAPE, 80, 4 + 10, "float64")

@@ -27,9 +27,7 @@ def tables(run):
 def counted(config, run, **where):
     """Passes that a measurement carried out, by kind."""
     made = Counter()
-    measure(
-        config, run, progress=lambda done, total, kind: made.update([kind]), **where
-    )
+    measure(config, run, progress=lambda status: made.update([status.note]), **where)
     return made
 
 

@@ -4,13 +4,24 @@ from collections import Counter
 
 import pytest
 
-from entrometer.experiments.calibrate import Architecture, Calibration, Price
+from entrometer.experiments.calibrate import Calibration
+from entrometer.experiments.cost_model import Machine, Rate, decoder
 from entrometer.experiments.influence import forecast as module
 from entrometer.experiments.influence.excerpt import FEW, MORE, excerpt
 from entrometer.experiments.influence.forecast import foresee
 from entrometer.experiments.influence.influence import influence
 from entrometer.experiments.influence.plan import plan
 from entrometer.experiments.influence.removals import checks
+
+SHAPE = decoder(
+    layers=2,
+    width=10,
+    heads=2,
+    kv_heads=1,
+    feed_forward=30,
+    vocabulary=50,
+    tied=True,
+)
 
 
 @pytest.fixture
@@ -20,11 +31,12 @@ def priced(monkeypatch):
     def calibrate(subject, few, more):
         stages = {r.stage for part in (few, more) for r in part}
         return Calibration(
-            prices={stage: Price(0.0, 1.0, 0.0) for stage in stages},
+            machine=Machine(flops=1e9, bandwidth=1e9),
+            rates={stage: Rate(call=1.0, stretch=0.0) for stage in stages},
             first_load=3.0,
             load=1.0,
             lengths=((4, 2), (6, 4)),
-            architecture=Architecture(1000, 100, 2, 10),
+            architecture=SHAPE,
         )
 
     monkeypatch.setattr(module, "calibrate", calibrate)
@@ -62,7 +74,8 @@ def test_memory_counts_every_gradient_twice(config, tmp_path, priced):
     memory = foresee(config, tmp_path).forecast.memory
     # Float64; moments, a direction and a preconditioner; 4 folds of two objectives and
     # two halves of the length.
-    assert memory["vectors"] == 8.0 * 100 * (4 + 2 * 10)
+    assert memory is not None
+    assert memory.vectors == 8.0 * SHAPE.trained * (4 + 2 * 10)
 
 
 def test_an_excerpt_has_every_kind_of_pass_and_few_responses(config):
@@ -77,7 +90,7 @@ def test_an_excerpt_has_every_kind_of_pass_and_few_responses(config):
 def test_progress_goes_from_nothing_to_all_over_both_phases(config, tmp_path):
     shares = []
     influence(
-        config, tmp_path / "run", progress=lambda d, t, note: shares.append((d, t))
+        config, tmp_path / "run", progress=lambda s: shares.append((s.done, s.total))
     )
     done = [d / t for d, t in shares]
     assert done == sorted(done)

@@ -257,9 +257,7 @@ def test_tokens_are_those_of_the_batch_in_words(config, influenced):
 
 def counted(config, run, **where):
     made = Counter()
-    influence(
-        config, run, progress=lambda done, total, kind: made.update([kind]), **where
-    )
+    influence(config, run, progress=lambda status: made.update([status.note]), **where)
     return made
 
 

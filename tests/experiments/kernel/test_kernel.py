@@ -29,7 +29,7 @@ def tables(run):
 def counted(config, run, **where):
     """Passes that a measurement carried out, by kind."""
     made = Counter()
-    kernel(config, run, progress=lambda done, total, kind: made.update([kind]), **where)
+    kernel(config, run, progress=lambda status: made.update([status.note]), **where)
     return made
 
 

@@ -41,18 +41,19 @@ def rough(policy, seed=0):
     }
 
 
-def jacobian(policy, rollouts, weights=None):
-    """Gradients of each sequence's weighted S, by autograd of whole logits."""
+def jacobian(policy, rollouts, alpha=None, gamma=None):
+    """Gradients of each sequence's weighted S and H, by autograd of whole logits."""
     start = layout(rollouts).start
+    a = np.ones(rollouts.tokens) if alpha is None else alpha
+    c = np.zeros(rollouts.tokens) if gamma is None else gamma
     rows = []
     for i in range(rollouts.count):
         own = rollouts.select(np.array([i]))
-        a = np.ones(rollouts.tokens) if weights is None else weights
-        cotangent = torch.from_numpy(a[start[i] : start[i + 1]])
+        at = slice(start[i], start[i + 1])
         found = calculus.vjp(
             plain_function(policy, own),
             policy.trained(),
-            (cotangent, torch.zeros_like(cotangent)),
+            (torch.from_numpy(a[at]), torch.from_numpy(c[at])),
         )
         rows.append(flat(found.gradient))
     return torch.stack(rows)
@@ -127,6 +128,19 @@ def test_sketches_are_those_of_the_features(exact):
         assert (f"{metric}/32" in found) == (metric in found) == exact
 
 
+def pulled(rollouts, alpha, gamma):
+    """A batch whose loss pulls so on each token."""
+    zeros = np.zeros(rollouts.tokens)
+    return Batch(
+        rollouts=rollouts,
+        advantage=zeros,
+        log_ratio=zeros,
+        counted=zeros == 0,
+        alpha=alpha,
+        gamma=gamma,
+    )
+
+
 @pytest.mark.parametrize("sparse", [False, True])
 def test_the_cross_kernel_is_that_of_weighted_jacobians(sparse):
     policy, held = policy_of("lora"), random_rollouts()
@@ -134,17 +148,25 @@ def test_the_cross_kernel_is_that_of_weighted_jacobians(sparse):
     P, alpha = rough(policy), np.random.default_rng(0).normal(size=batch.tokens)
     step = StepVectors(direction={}, preconditioner=P, kappa=0.3)
     room = a_third(policy, held.count + batch.count) if sparse else MEMORY
-    zeros = np.zeros_like(alpha)
-    pulled = Batch(
-        rollouts=batch,
-        advantage=zeros,
-        log_ratio=zeros,
-        counted=zeros == 0,
-        alpha=alpha,
-        gamma=zeros,
-    )
-    found = cross_kernel(policy, held, pulled, step, memory=room)
+    loss = pulled(batch, alpha, np.zeros_like(alpha))
+    found = cross_kernel(policy, held, loss, step, memory=room)
     left, right = jacobian(policy, held), jacobian(policy, batch, alpha)
+    assert apart(found, 0.3 * (left * flat(P)) @ right.T) < 1e-10
+
+
+@pytest.mark.parametrize("scores", [0.0, 1.0], ids=["alone", "beside scores"])
+@pytest.mark.parametrize("sparse", [False, True])
+def test_the_cross_kernel_has_the_pull_on_entropies(scores, sparse):
+    """As under a bonus for entropy."""
+    policy, held = policy_of("tiny"), random_rollouts()
+    batch = random_rollouts(seed=5)
+    rng = np.random.default_rng(0)
+    alpha, gamma = scores * rng.normal(size=batch.tokens), rng.normal(size=batch.tokens)
+    P = rough(policy)
+    step = StepVectors(direction={}, preconditioner=P, kappa=0.3)
+    room = a_third(policy, held.count + batch.count) if sparse else MEMORY
+    found = cross_kernel(policy, held, pulled(batch, alpha, gamma), step, memory=room)
+    left, right = jacobian(policy, held), jacobian(policy, batch, alpha, gamma)
     assert apart(found, 0.3 * (left * flat(P)) @ right.T) < 1e-10
 
 

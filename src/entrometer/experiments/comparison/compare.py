@@ -4,7 +4,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from entrometer.experiments.carry_out import Progress, carry_out, work_left
+from entrometer.engine import Engine, Here, Progress, quiet
+from entrometer.experiments.carry_out import carry_out, work_left
 from entrometer.experiments.comparison.collect import changed, collect
 from entrometer.experiments.comparison.config import CompareConfig
 from entrometer.experiments.comparison.narrate import narrate
@@ -19,7 +20,8 @@ def compare(
     run: Path,
     *,
     store: Path | None = None,
-    progress: Progress = lambda done, total, note: None,
+    progress: Progress = quiet,
+    engine: Engine | None = None,
 ) -> ComparisonTables:
     """Compare interventions, and leave a complete run directory.
 
@@ -32,16 +34,18 @@ def compare(
         store: Where passes are kept; `passes` in the run directory by default. Runs may
             share one.
         progress: Called after each pass.
+        engine: Where passes are made; this process by default.
     """
+    engine = engine or Here()
     store = begin(config, run, store)
     points = plan(config)
     first = [r for p in points for r in p.shared()]
     behind = work_left(first, store)
     ahead = work_left(trial_requests(points), store)
-    stages = carry_out(first, store, progress, ahead=ahead)
+    stages = carry_out(first, store, progress, engine, ahead=ahead)
     points = [settled(p, store) for p in points]
     stages = carry_out(
-        trial_requests(points), store, progress, behind=behind, stages=stages
+        trial_requests(points), store, progress, engine, behind=behind, stages=stages
     )
     found = collect(config, points, store)
     finish(

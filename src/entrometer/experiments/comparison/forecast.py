@@ -19,7 +19,7 @@ def foresee(config: CompareConfig, store: Path) -> Outlook:
     points = [likely(p) for p in plan(config)]
     requests: list[Request] = [r for p in points for r in p.shared()]
     requests += trial_requests(points)
-    prices, needed = None, {}
+    prices, needed = None, None
     if missing(requests, store):
         point = points[-1]
         few, more = (excerpt(point, *size) for size in (FEW, MORE))

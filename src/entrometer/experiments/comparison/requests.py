@@ -2,10 +2,12 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import ClassVar
 
 import numpy as np
+from torch import Tensor
 
 from entrometer import passes
 from entrometer.estimators import Tables
@@ -21,15 +23,16 @@ from entrometer.experiments.requests import (
     Worker,
     read_batch,
 )
+from entrometer.experiments.requests.divided import Summed, Tabled
 from entrometer.experiments.update import make_step
 from entrometer.experiments.update_batch import Batch
 from entrometer.interventions import TokenTables, intervention
 from entrometer.policy import Checkpoint
-from entrometer.runs.columns import read_columns, read_table, write_columns
+from entrometer.runs.columns import read_columns, read_table
 
 
 @dataclass(frozen=True, kw_only=True)
-class UpdateTables(OverUpdate):
+class UpdateTables(OverUpdate, Tabled):
     """S and H of every token of an update batch."""
 
     kind: ClassVar[str] = "update-tables"
@@ -38,12 +41,11 @@ class UpdateTables(OverUpdate):
         """What was seen."""
         return read_table(Tables, [self.path(store)])
 
-    def carry_out(self, worker: Worker) -> None:
+    def columns(self, worker: Worker, rows: slice) -> dict[str, np.ndarray]:
         """One pass forwards."""
         policy = worker.checkpoint(self.subject).policy
-        rollouts = read_batch(self.batch, worker.store).rollouts
-        tables = passes.forward(policy, rollouts)
-        write_columns(self.path(worker.store), tables._asdict())
+        rollouts = read_batch(self.batch, worker.store).some(rows).rollouts
+        return passes.forward(policy, rollouts)._asdict()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -146,7 +148,7 @@ class Particular(Treated):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Advanced(Advance):
+class Advanced(Advance, Summed):
     """The policy and its AdamW after a step."""
 
     kind: ClassVar[str] = "advanced"
@@ -165,11 +167,19 @@ class Advanced(Advance):
         """The update batch."""
         return [self.step.batch]
 
-    def carry_out(self, worker: Worker) -> None:
+    @cached_property
+    def inputs(self) -> tuple[Request, ...]:
+        """Those of the step: it keeps no moments, so it is made again."""
+        return self.step.inputs
+
+    def summand(self, worker: Worker, rows: slice) -> dict[str, Tensor]:
+        """As the step's own."""
+        return self.step.summand(worker, rows)
+
+    def conclude(self, worker: Worker, total: dict[str, Tensor]) -> None:
         """Take the step."""
         checkpoint = worker.checkpoint(self.subject)
-        batch = self.step.read_batch(worker.store)
-        made = make_step(checkpoint, batch, max_grad_norm=self.step.max_grad_norm)
+        made = make_step(checkpoint, total, max_grad_norm=self.step.max_grad_norm)
         write_advanced(self.path(worker.store), checkpoint, made, self.eta)
 
     def apply(self, checkpoint: Checkpoint, store: Path) -> Checkpoint:
@@ -178,7 +188,7 @@ class Advanced(Advance):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Judged(Request):
+class Judged(Tabled):
     """S and H after a step, of the half of the evaluation batch that judges."""
 
     kind: ClassVar[str] = "judged"
@@ -200,14 +210,25 @@ class Judged(Request):
         return 0.5
 
     @property
-    def batches(self) -> Sequence[Request | Source]:
+    def batches(self) -> Sequence[Source]:
         """The evaluation batch."""
         return self.gradients.batches
 
-    def carry_out(self, worker: Worker) -> None:
-        """One pass forwards over the half."""
+    @cached_property
+    def inputs(self) -> tuple[Request, ...]:
+        """The batch with its tables, and the step; no gradients."""
+        return (*self.gradients.inputs, self.step)
+
+    @cached_property
+    def rows(self) -> int:
+        """Responses of the half."""
+        folds = range(1, self.gradients.folds, 2)
+        return sum(replace(self.gradients, fold=q).rows for q in folds)
+
+    def columns(self, worker: Worker, rows: slice) -> dict[str, np.ndarray]:
+        """One pass forwards."""
         policy = worker.checkpoint(self.subject).policy
-        judge = self.gradients.read_batch(worker.store).half(1).batch
+        judge = self.gradients.read_batch(worker.store).half(1).batch.rollouts
         v = self.step.read(worker.store).direction
-        (tables,) = passes.forward_along(policy, judge.rollouts, v, [self.eta])
-        write_columns(self.path(worker.store), tables._asdict())
+        (tables,) = passes.forward_along(policy, judge.select(rows), v, [self.eta])
+        return tables._asdict()

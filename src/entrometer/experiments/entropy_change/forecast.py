@@ -21,6 +21,7 @@ from entrometer.estimators import (
     scatter,
 )
 from entrometer.experiments.calibrate import Calibration, calibrate
+from entrometer.experiments.cost_model import Memory
 from entrometer.experiments.entropy_change.config import MeasureConfig
 from entrometer.experiments.entropy_change.excerpt import FEW, MORE, excerpt
 from entrometer.experiments.entropy_change.plan import CheckpointPlan, plan
@@ -55,13 +56,13 @@ def forecast(
     stages, loading = price(
         (r for point in points for r in point.requests()), store, calibration
     )
-    needed = {} if calibration is None else _memory(config, points, calibration)
+    needed = None if calibration is None else _memory(config, points, calibration)
     return Forecast(stages, loading, _studies(config, points), needed)
 
 
 def _memory(
     config: MeasureConfig, points: Sequence[CheckpointPlan], found: Calibration
-) -> dict[str, float]:
+) -> Memory:
     # Two moments, a direction and a preconditioner; directions of all updates at once,
     # or the rows of an update's prompts, twice.
     vectors = 4 + max(

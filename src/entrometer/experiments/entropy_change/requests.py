@@ -39,7 +39,7 @@ class Products(Request):
         return 3.0
 
     @property
-    def batches(self) -> Sequence[Request | Source]:
+    def batches(self) -> Sequence[Source]:
         """Both batches."""
         return [*(h.rollouts for h in self.here), self.step.batch]
 
@@ -70,7 +70,7 @@ class OneBatch(Request):
         return 7.0
 
     @property
-    def batches(self) -> Sequence[Request | Source]:
+    def batches(self) -> Sequence[Source]:
         """The update batch."""
         return [self.step.batch]
 

@@ -29,7 +29,7 @@ def foresee(config: InfluenceConfig, store: Path) -> Outlook:
     requests: list[Request] = [r for point in points for r in point.requests()]
     for own in checks(config, points, store):
         requests += [r for check in own for r in check.requests()]
-    prices, needed = None, {}
+    prices, needed = None, None
     missing = [r for r in requests if not r.path(store).exists()]
     if missing:
         point = next(p for p in points if p.subject.path == missing[0].subject.path)
@@ -56,7 +56,7 @@ def _studies(
         if prices is None:
             K = read_columns(update.adjoint.path(store))["S"].size
         else:
-            K = round(prices.size(update.step.batch).tokens)
+            K = prices.expected(update.step.batch).scored
         table, target = rng.normal(size=(len(SCORES) + 1, K)), rng.normal(size=K)
         group = np.arange(K) % 2
         began = time.perf_counter()

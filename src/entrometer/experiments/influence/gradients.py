@@ -11,12 +11,11 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
-from safetensors import SafetensorError, safe_open
-from safetensors.torch import save
 from torch import Tensor
 
 from entrometer import passes
-from entrometer.calculus import Vector, add, zeros_like
+from entrometer.calculus import add
+from entrometer.engine.vectors import open_vectors
 from entrometer.estimators import (
     GradientWeights,
     Weighting,
@@ -27,7 +26,6 @@ from entrometer.estimators import (
 )
 from entrometer.experiments.influence.folds import Evaluation
 from entrometer.policy import Policy
-from entrometer.runs import DamagedFile, atomic_write
 
 HALVES = 2
 
@@ -41,11 +39,11 @@ def gradient_names(folds: int) -> list[str]:
     ]
 
 
-def fold_gradients(policy: Policy, batch: Evaluation, fold: int) -> dict[str, Vector]:
-    """Those of one fold: a pass forwards over it, and three ways back."""
-    rows = np.flatnonzero(batch.fold == fold)
-    if not rows.size:
-        return {name: zeros_like(policy.trained()) for name in "hJT"}
+def fold_gradients(
+    policy: Policy, batch: Evaluation, fold: int, some: slice
+) -> dict[str, dict[str, Tensor]]:
+    """Those of some rows of a fold: a pass forwards over them, and three ways back."""
+    rows = np.flatnonzero(batch.fold == fold)[some]
     at = batch.responses.columns(rows)
     own = [GradientWeights(S=w.S[at], H=w.H[at]) for w in objective_weights(batch)]
     found = passes.vjps(policy, batch.rollouts.select(rows), own).gradients
@@ -65,17 +63,6 @@ def objective_weights(batch: Evaluation) -> tuple[GradientWeights, ...]:
     )
 
 
-def write_gradients(path: Path, gradients: dict[str, Vector]) -> None:
-    """Keep them, by name and parameter."""
-    tensors = {
-        f"{name}/{parameter}": x.contiguous()
-        for name, vector in gradients.items()
-        for parameter, x in vector.items()
-    }
-    with atomic_write(path) as file:
-        file.write(save(tensors))
-
-
 def read_gradients(paths: Sequence[Path]) -> Iterator[dict[str, Tensor]]:
     """Read the files of all folds, one gradient at a time, in the order of the names.
 
@@ -91,12 +78,6 @@ def read_gradients(paths: Sequence[Path]) -> Iterator[dict[str, Tensor]]:
 
 
 def _read(path: Path, name: str) -> dict[str, Tensor]:
-    try:
-        with safe_open(path, "pt") as file:
-            own = [k for k in file.keys() if k.partition("/")[0] == name]  # noqa: SIM118
-            return {k.partition("/")[2]: file.get_tensor(k) for k in own}
-    except SafetensorError as error:
-        raise DamagedFile(
-            f"expected gradients in {path}, got a file that is damaged or of something "
-            f"else ({error}); delete it and go on"
-        ) from error
+    with open_vectors(path, "gradients") as file:
+        own = [key for key in file.names() if key.partition("/")[0] == name]
+        return {key.partition("/")[2]: file[key] for key in own}

@@ -3,7 +3,8 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from entrometer.experiments.carry_out import Progress, carry_out, work_left
+from entrometer.engine import Engine, Here, Progress, quiet
+from entrometer.experiments.carry_out import carry_out, work_left
 from entrometer.experiments.directory import begin, finish
 from entrometer.experiments.influence.collect import collect
 from entrometer.experiments.influence.config import InfluenceConfig
@@ -19,7 +20,8 @@ def influence(
     run: Path,
     *,
     store: Path | None = None,
-    progress: Progress = lambda done, total, note: None,
+    progress: Progress = quiet,
+    engine: Engine | None = None,
 ) -> InfluenceTables:
     """Measure the influence of every token, and leave a complete run directory.
 
@@ -32,17 +34,19 @@ def influence(
         store: Where passes are kept; `passes` in the run directory by default. Runs may
             share one.
         progress: Called after each pass.
+        engine: Where passes are made; this process by default.
     """
+    engine = engine or Here()
     store = begin(config, run, store)
     points = plan(config)
     first = [r for p in points for r in p.requests()]
     behind = work_left(first, store)
     ahead = work_left(_requests(checks(config, points, store)), store)
-    stages = carry_out(first, store, progress, ahead=ahead)
+    stages = carry_out(first, store, progress, engine, ahead=ahead)
     # Only now is it known which tokens to take out.
     checked = checks(config, points, store)
     stages = carry_out(
-        _requests(checked), store, progress, behind=behind, stages=stages
+        _requests(checked), store, progress, engine, behind=behind, stages=stages
     )
     found = collect(config, points, checked, store)
     finish(

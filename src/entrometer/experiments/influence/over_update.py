@@ -17,22 +17,22 @@ from entrometer.experiments.requests import (
     Worker,
     read_batch,
 )
+from entrometer.experiments.requests.divided import Tabled
 from entrometer.experiments.update_batch import Batch
 from entrometer.runs.columns import write_columns
 
 
 @dataclass(frozen=True, kw_only=True)
-class Concentrated(OverUpdate):
+class Concentrated(OverUpdate, Tabled):
     """Sums of squared probabilities before every token of an update batch."""
 
     kind: ClassVar[str] = "concentration"
 
-    def carry_out(self, worker: Worker) -> None:
+    def columns(self, worker: Worker, rows: slice) -> dict[str, np.ndarray]:
         """One pass forwards."""
         policy = worker.checkpoint(self.subject).policy
-        rollouts = read_batch(self.batch, worker.store).rollouts
-        found = passes.concentration(policy, rollouts)
-        write_columns(self.path(worker.store), found._asdict())
+        rollouts = read_batch(self.batch, worker.store).some(rows).rollouts
+        return passes.concentration(policy, rollouts)._asdict()
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -6,17 +6,15 @@ import numpy as np
 from jaxtyping import Float
 from torch import Tensor
 
-from entrometer import passes
 from entrometer.calculus import Vector, clip_scale, dot
 from entrometer.experiments.update import StepVectors
-from entrometer.experiments.update_batch import Batch
 from entrometer.policy import Checkpoint
 
 
 def past_part(
     checkpoint: Checkpoint,
     step: StepVectors,
-    batch: Batch,
+    ascent: Vector,
     age: int,
     *,
     max_grad_norm: float,
@@ -27,7 +25,6 @@ def past_part(
     loss and the clipping of then. Its gradient is taken at the parameters of now, for
     those of then are gone.
     """
-    ascent = passes.vjp(checkpoint.policy, batch.rollouts, batch.weights).gradient
     c = clip_scale(ascent, max_grad_norm) if max_grad_norm else 1.0
     beta1 = checkpoint.hyperparameters.betas[0]
     correction = 1 - beta1 ** (checkpoint.state.step + 1)

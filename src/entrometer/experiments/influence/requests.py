@@ -2,21 +2,23 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import ClassVar
 
+import numpy as np
 from torch import Tensor
 
 from entrometer import passes
+from entrometer.engine.vectors import parts, write_vectors
 from entrometer.errors import InvalidValue
 from entrometer.estimators import Tables
-from entrometer.experiments.influence.folds import Evaluation
+from entrometer.experiments.influence.folds import Evaluation, folds_of
 from entrometer.experiments.influence.gradients import (
     HALVES,
     fold_gradients,
     gradient_names,
     read_gradients,
-    write_gradients,
 )
 from entrometer.experiments.influence.parts import past_part, products
 from entrometer.experiments.requests import (
@@ -30,7 +32,8 @@ from entrometer.experiments.requests import (
     read_batch,
     read_draws,
 )
-from entrometer.experiments.update import adjoint, carried_parts
+from entrometer.experiments.requests.divided import Summed, Tabled
+from entrometer.experiments.update import adjoint, ascent_of, carried_parts
 from entrometer.passes import layout
 from entrometer.runs.columns import read_table, write_columns
 
@@ -39,7 +42,7 @@ _BUDGET = 4 * passes.TOKEN_BUDGET
 
 
 @dataclass(frozen=True, kw_only=True)
-class FoldGradient(Request):
+class FoldGradient(Summed):
     """Gradients of entropy, reward and length by a fold of the evaluation batch."""
 
     kind: ClassVar[str] = "fold-gradient"
@@ -72,11 +75,21 @@ class FoldGradient(Request):
         here = read_table(Tables, [h.path(store) for h in self.here])
         return Evaluation(rollouts, layout(rollouts), here, self.folds)
 
-    def carry_out(self, worker: Worker) -> None:
-        """One pass forwards over the fold, and three ways back."""
+    @cached_property
+    def rows(self) -> int:
+        """Responses of the fold."""
+        prompts = np.array([i for h in self.here for i in h.rollouts.problems])
+        return int(np.count_nonzero(folds_of(prompts, self.folds) == self.fold))
+
+    def summand(self, worker: Worker, rows: slice) -> dict[str, Tensor]:
+        """One pass forwards, and three ways back."""
         policy = worker.checkpoint(self.subject).policy
-        found = fold_gradients(policy, self.read_batch(worker.store), self.fold)
-        write_gradients(self.path(worker.store), found)
+        batch = self.read_batch(worker.store)
+        return dict(parts(**fold_gradients(policy, batch, self.fold, rows)))
+
+    def conclude(self, worker: Worker, total: dict[str, Tensor]) -> None:
+        """Keep them."""
+        write_vectors(self.path(worker.store), total.items())
 
 
 def folded(
@@ -108,7 +121,7 @@ class _OfStep(Request):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Adjoint(_OfStep):
+class Adjoint(_OfStep, Tabled):
     r"""S and H of the update batch, with derivatives along every $\kappa P g_q$."""
 
     kind: ClassVar[str] = "adjoint"
@@ -123,12 +136,12 @@ class Adjoint(_OfStep):
         """The update batch."""
         return [self.step.batch]
 
-    def carry_out(self, worker: Worker) -> None:
+    def columns(self, worker: Worker, rows: slice) -> dict[str, np.ndarray]:
         """One pass in forward mode, all directions at once."""
         step = self.step.read(worker.store)
         found = passes.jvp(
             worker.checkpoint(self.subject).policy,
-            self.step.read_batch(worker.store).rollouts,
+            self.step.read_batch(worker.store).some(rows).rollouts,
             [adjoint(g, step) for g in self.read_gradients(worker.store)],
             budget=_BUDGET,
         )
@@ -136,7 +149,7 @@ class Adjoint(_OfStep):
         names = gradient_names(len(self.gradients))
         for name, tangents in zip(names, found.tangents, strict=True):
             columns |= {f"dS_{name}": tangents.dS, f"dH_{name}": tangents.dH}
-        write_columns(self.path(worker.store), columns)
+        return columns
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -165,7 +178,7 @@ class Carried(_OfStep):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Past(_OfStep):
+class Past(_OfStep, Summed):
     """What momentum carries on of the batch of an earlier step."""
 
     kind: ClassVar[str] = "past"
@@ -184,12 +197,17 @@ class Past(_OfStep):
         """The earlier batch."""
         return [self.batch]
 
-    def carry_out(self, worker: Worker) -> None:
-        """One pass backwards over the batch, and products."""
+    def summand(self, worker: Worker, rows: slice) -> dict[str, Tensor]:
+        """One pass backwards over the batch."""
+        policy = worker.checkpoint(self.subject).policy
+        return ascent_of(policy, read_batch(self.batch, worker.store).some(rows))
+
+    def conclude(self, worker: Worker, total: dict[str, Tensor]) -> None:
+        """Products of what is carried on with every gradient."""
         part = past_part(
             worker.checkpoint(self.subject),
             self.step.read(worker.store),
-            read_batch(self.batch, worker.store),
+            total,
             self.age,
             max_grad_norm=self.step.max_grad_norm,
         )

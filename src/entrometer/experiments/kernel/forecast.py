@@ -13,7 +13,7 @@ def foresee(config: KernelConfig, store: Path) -> Outlook:
     """Plan a measurement, and time a little of what the store has not."""
     points = plan(config)
     requests = [r for point in points for r in point.requests()]
-    prices, needed = None, {}
+    prices, needed = None, None
     missing = [r for r in requests if not r.path(store).exists()]
     if missing:
         point = next(p for p in points if p.subject.path == missing[0].subject.path)

@@ -2,7 +2,8 @@
 
 from pathlib import Path
 
-from entrometer.experiments.carry_out import Progress, carry_out
+from entrometer.engine import Engine, Here, Progress, quiet
+from entrometer.experiments.carry_out import carry_out
 from entrometer.experiments.directory import begin, finish
 from entrometer.experiments.kernel.collect import collect
 from entrometer.experiments.kernel.config import KernelConfig
@@ -16,7 +17,8 @@ def kernel(
     run: Path,
     *,
     store: Path | None = None,
-    progress: Progress = lambda done, total, note: None,
+    progress: Progress = quiet,
+    engine: Engine | None = None,
 ) -> KernelTables:
     """Measure the kernel between sequences, and leave a complete run directory.
 
@@ -29,10 +31,14 @@ def kernel(
         store: Where passes are kept; `passes` in the run directory by default. Runs may
             share one.
         progress: Called after each pass.
+        engine: Where passes are made; this process by default.
     """
+    engine = engine or Here()
     store = begin(config, run, store)
     points = plan(config)
-    stages = carry_out([r for p in points for r in p.requests()], store, progress)
+    stages = carry_out(
+        [r for p in points for r in p.requests()], store, progress, engine
+    )
     found = collect(config, points, store)
     finish(
         run,

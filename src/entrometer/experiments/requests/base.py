@@ -5,14 +5,19 @@ the same numbers, and what has been computed once is not computed again.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Protocol, runtime_checkable
 
+import numpy as np
+
+from entrometer.experiments.update_batch import minibatch_rows
 from entrometer.policy import Checkpoint, load_checkpoint
+from entrometer.runs import read_update
 from entrometer.runs.content import content_key
+from entrometer.runs.ragged import list_values
 
 FORMAT = 1
 """Version of what the passes compute; another one is another result."""
@@ -62,6 +67,26 @@ class Worker:
         return self._loaded[1]
 
 
+@runtime_checkable
+class Responses(Protocol):
+    """Some responses, by where they come from."""
+
+    @property
+    def group(self) -> np.ndarray:
+        """Prompt group of each."""
+
+    @property
+    def count(self) -> int:
+        """How many."""
+
+    @property
+    def longest(self) -> int:
+        """Tokens that a response may have."""
+
+    def response_tokens(self, store: Path) -> int:
+        """Tokens that they have."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Recorded:
     """An update batch that training recorded."""
@@ -71,16 +96,56 @@ class Recorded:
     intervention: str = ""
     """With all its settings, the loss of the training; empty for plain Dr-GRPO."""
 
+    @property
+    def group(self) -> np.ndarray:
+        """Of the file's rows; the file is opened once."""
+        return _recorded(self.path, self.sha256)[0]
+
+    @property
+    def count(self) -> int:
+        """Rows of the file."""
+        return self.group.size
+
+    @property
+    def longest(self) -> int:
+        """The length limit of the training."""
+        return _recorded(self.path, self.sha256)[1]
+
+    def response_tokens(self, store: Path) -> int:
+        """Tokens of the file's responses."""
+        return list_values(self.path, "response_tokens")
+
 
 @dataclass(frozen=True, kw_only=True)
 class Minibatch:
     """One of several parts of an update batch, by prompt group."""
 
-    batch: "Request | Recorded"
+    batch: "Responses"
     part: int
     """From 1."""
 
     parts: int
+
+    @property
+    def group(self) -> np.ndarray:
+        """Its own of the whole's."""
+        whole = self.batch.group
+        own: np.ndarray = whole[minibatch_rows(whole, self.part, self.parts)]
+        return own
+
+    @property
+    def count(self) -> int:
+        """Rows of its groups."""
+        return self.group.size
+
+    @property
+    def longest(self) -> int:
+        """As in the whole."""
+        return self.batch.longest
+
+    def response_tokens(self, store: Path) -> int:
+        """Its share, roughly."""
+        return round(self.batch.response_tokens(store) / self.parts)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -98,6 +163,10 @@ class Request(ABC):
         content = {f.name: _content(getattr(self, f.name)) for f in fields(self)}
         return content_key({"format": FORMAT, "kind": self.kind, **content})
 
+    def __getstate__(self) -> dict[str, Any]:
+        """What travels to another process: what it is, and its name."""
+        return {f.name: getattr(self, f.name) for f in fields(self)} | {"key": self.key}
+
     def path(self, store: Path) -> Path:
         """Where the result lies."""
         return store / f"{self.kind}-{self.key[:24]}{self.suffix}"
@@ -114,13 +183,39 @@ class Request(ABC):
 
     @property
     @abstractmethod
-    def batches(self) -> "Sequence[Request | Recorded | Minibatch]":
+    def batches(self) -> Sequence[Responses]:
         """The responses that it goes over: draws, recorded batches, parts of them."""
 
     @property
     def share(self) -> float:
         """Share of them that it goes over."""
         return 1.0
+
+    @cached_property
+    def home(self) -> str:
+        """The policy that a worker loads for it."""
+        return content_key(_content(self.subject))
+
+    @cached_property
+    def cost(self) -> float:
+        """Roughly what it costs: a plain forward of one response is 1."""
+        return self.price * self.share * sum(batch.count for batch in self.batches)
+
+    @cached_property
+    def inputs(self) -> "tuple[Request, ...]":
+        """The requests that it holds."""
+        held = (r for f in fields(self) for r in _requests(getattr(self, f.name)))
+        return tuple(held)
+
+    @property
+    def needs(self) -> "tuple[Request, ...]":
+        """What must be carried out before it."""
+        return self.inputs
+
+    def tokens(self, store: Path) -> int:
+        """Response tokens that it went over."""
+        whole = sum(batch.response_tokens(store) for batch in self.batches)
+        return round(self.share * whole)
 
     @abstractmethod
     def carry_out(self, worker: Worker) -> None:
@@ -159,3 +254,22 @@ def _content(value: Any) -> Any:
     if isinstance(value, tuple):
         return [_content(item) for item in value]
     return value
+
+
+def _requests(value: Any) -> Iterator[Request]:
+    """The requests in a field."""
+    if isinstance(value, Request):
+        yield value
+    elif isinstance(value, Subject):
+        yield from _requests(value.advanced)
+    elif isinstance(value, Minibatch):
+        yield from _requests(value.batch)
+    elif isinstance(value, tuple):
+        for item in value:
+            yield from _requests(item)
+
+
+@cache
+def _recorded(path: str, sha256: str) -> tuple[np.ndarray, int]:
+    batch = read_update(path)
+    return batch.group, batch.settings.max_tokens

@@ -15,6 +15,7 @@ from entrometer.runs import (
     response_seeds,
     write_rollouts,
 )
+from entrometer.runs.ragged import list_values
 from entrometer.tasks import Task, task
 from entrometer.tasks.task import Problem, Split
 
@@ -49,6 +50,25 @@ class Draw(Request):
     def batches(self) -> "Sequence[Draw]":
         """Itself."""
         return [self]
+
+    @property
+    def group(self) -> np.ndarray:
+        """The problem of each."""
+        return np.array(self.problems)
+
+    @property
+    def count(self) -> int:
+        """Responses."""
+        return len(self.problems)
+
+    @property
+    def longest(self) -> int:
+        """The length limit."""
+        return self.max_tokens
+
+    def response_tokens(self, store: Path) -> int:
+        """Tokens that were drawn."""
+        return list_values(self.path(store), "response_tokens")
 
     def of(self, problems: Sequence[int]) -> "Draw":
         """Responses to other problems of the same task; for their price alone."""

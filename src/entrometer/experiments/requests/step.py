@@ -5,15 +5,20 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
+from torch import Tensor
+
 from entrometer.experiments.requests.base import (
     Minibatch,
     Recorded,
     Request,
+    Responses,
     Worker,
 )
+from entrometer.experiments.requests.divided import Summed
 from entrometer.experiments.requests.draw import Draw
 from entrometer.experiments.update import (
     StepVectors,
+    ascent_of,
     make_step,
     read_step,
     write_step,
@@ -48,7 +53,7 @@ class OverUpdate(Request):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Step(OverUpdate):
+class Step(OverUpdate, Summed):
     """The update that AdamW makes from a batch: its direction and its parts."""
 
     kind: ClassVar[str] = "update"
@@ -69,17 +74,20 @@ class Step(OverUpdate):
         """The responses that it is made from, and how the loss pulls on them."""
         return read_batch(self.batch, store)
 
-    def carry_out(self, worker: Worker) -> None:
+    def summand(self, worker: Worker, rows: slice) -> dict[str, Tensor]:
         """One pass backwards over the batch."""
+        policy = worker.checkpoint(self.subject).policy
+        return ascent_of(policy, self.read_batch(worker.store).some(rows))
+
+    def conclude(self, worker: Worker, total: dict[str, Tensor]) -> None:
+        """The step from the whole gradient."""
         made = make_step(
-            worker.checkpoint(self.subject),
-            self.read_batch(worker.store),
-            max_grad_norm=self.max_grad_norm,
+            worker.checkpoint(self.subject), total, max_grad_norm=self.max_grad_norm
         )
         write_step(self.path(worker.store), made.update)
 
 
-def read_batch(batch: Request | Source, store: Path) -> Batch:
+def read_batch(batch: Responses, store: Path) -> Batch:
     """An update batch, from the file of a training or from the store."""
     if isinstance(batch, Minibatch):
         return read_batch(batch.batch, store).minibatch(batch.part, batch.parts)

@@ -1,0 +1,140 @@
+"""Files of tensors by name; over a size, several files behind one.
+
+The file under the name comes last and is whole or absent, so that a reader needs to
+know no more than the name. Writers and readers go tensor by tensor: what is as large as
+a model need not be in memory twice, nor travel from one process to another.
+"""
+
+import json
+import os
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
+from torch import Tensor
+
+from entrometer.runs import DamagedFile, atomic_write
+
+SHARD_BYTES = 4 << 30
+"""Of one file."""
+
+_ABOUT = "about"
+_SHARDS = "shards"
+
+
+def write_vectors(
+    path: Path,
+    tensors: Iterable[tuple[str, Tensor]],
+    *,
+    about: Mapping[str, str] | None = None,
+    shard_bytes: int = SHARD_BYTES,
+) -> None:
+    """Write tensors as they come, whole or not at all.
+
+    Args:
+        path: The file that is there when all of them are.
+        tensors: Names with tensors; not kept longer than until a file is full.
+        about: What else to remember.
+        shard_bytes: Where a file is full.
+    """
+    about = dict(about or {})
+    shards: list[str] = []
+    held: dict[str, Tensor] = {}
+    size = 0
+    for name, tensor in tensors:
+        if held and size + tensor.nbytes > shard_bytes:
+            shards.append(_write_shard(path, len(shards), held))
+            held, size = {}, 0
+        held[name] = tensor.detach().contiguous()
+        size += tensor.nbytes
+    if shards:
+        shards.append(_write_shard(path, len(shards), held))
+        held, about[_SHARDS] = {}, json.dumps(shards)
+    _write(path, held, about)
+
+
+class VectorFile:
+    """Tensors of a file, read one at a time."""
+
+    def __init__(self, files: Mapping[str, Any], about: Mapping[str, str]) -> None:
+        self._files = files
+        self.about = about
+
+    def names(self) -> list[str]:
+        """In the order of the files, and by name in each."""
+        return list(self._files)
+
+    def __getitem__(self, name: str) -> Tensor:
+        tensor: Tensor = self._files[name].get_tensor(name)
+        return tensor
+
+
+def parts(**vectors: Mapping[str, Tensor]) -> Iterator[tuple[str, Tensor]]:
+    """Several vectors in one file, under the name of each."""
+    for part, vector in vectors.items():
+        for name, x in vector.items():
+            yield f"{part}/{name}", x
+
+
+def by_part(file: VectorFile) -> dict[str, dict[str, Tensor]]:
+    """The vectors of a file that `parts` named."""
+    found: dict[str, dict[str, Tensor]] = {}
+    for key in file.names():
+        part, _, name = key.partition("/")
+        found.setdefault(part, {})[name] = file[key]
+    return found
+
+
+@contextmanager
+def open_vectors(path: Path, kind: str) -> Iterator[VectorFile]:
+    """Open what `write_vectors` wrote.
+
+    Args:
+        path: The file.
+        kind: What is expected in it, for the error.
+    """
+    try:
+        with ExitStack() as stack:
+            head: Any = stack.enter_context(safe_open(path, "pt"))
+            about = json.loads((head.metadata() or {})[_ABOUT])
+            shards = json.loads(about.pop(_SHARDS, "[]"))
+            parts = [
+                stack.enter_context(safe_open(path.with_name(Path(shard).name), "pt"))
+                for shard in shards
+            ]
+            files = {
+                name: part
+                for part in (head, *parts)
+                for name in part.keys()  # noqa: SIM118 (it is no mapping)
+            }
+            yield VectorFile(files, about)
+    except (SafetensorError, KeyError, ValueError, TypeError) as error:
+        raise DamagedFile(
+            f"expected {kind} in {path}, got a file that is damaged or of something "
+            f"else ({error}); delete it and go on"
+        ) from error
+
+
+def _write_shard(path: Path, number: int, tensors: dict[str, Tensor]) -> str:
+    shard = path.with_name(f"{path.stem}.{number:05d}{path.suffix}")
+    _write(shard, tensors, {})
+    return shard.name
+
+
+def _write(path: Path, tensors: dict[str, Tensor], about: dict[str, str]) -> None:
+    with atomic_write(path) as file:
+        try:
+            # One entry: the order of several is another each time.
+            text = json.dumps(about, sort_keys=True)
+            save_file(tensors, file.name, metadata={_ABOUT: text})
+        except SafetensorError as error:
+            # It has the system's error in its text alone.
+            number = re.search(r"os error (\d+)", str(error))
+            if number is None:
+                raise
+            code = int(number[1])
+            raise OSError(code, os.strerror(code), str(path)) from error

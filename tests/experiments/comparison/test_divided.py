@@ -1,0 +1,137 @@
+"""A comparison whose passes are divided finds what an undivided one finds."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from entrometer.engine import Here, Manifest, quiet
+from entrometer.engine.schedule import Schedule
+from entrometer.experiments.carry_out import carry_out, missing
+from entrometer.experiments.comparison.compare import compare
+from entrometer.experiments.comparison.plan import plan
+from entrometer.experiments.requests import Worker, divided
+from entrometer.experiments.requests.divided import Divided
+from entrometer.runs.comparison import read_comparison
+
+KINDS = ("piece", "sum", "sum-of-sums")
+
+
+@pytest.fixture
+def short(config):
+    return replace(
+        config,
+        updates=("recorded",),
+        minibatches=("2/2",),
+        interventions=("entropy-bonus",),
+        prompts=16,
+        folds=4,
+    )
+
+
+@pytest.fixture
+def in_pieces(monkeypatch):
+    """A response or two a piece, a response a part: trees of three levels."""
+    monkeypatch.setattr(Divided, "piece_tokens", 13)
+    monkeypatch.setattr(Divided, "part_tokens", 6)
+    monkeypatch.setattr(Divided, "fan", 2)
+
+
+class Backwards:
+    """An engine that hands out the last of what is ready."""
+
+    def __init__(self):
+        self.rows = []
+
+    def carry_out(self, works, *, worker, store, progress):
+        from entrometer.engine.here import carried_out
+
+        schedule = Schedule(works, Manifest(store))
+        rows = []
+        while (ready := [schedule.take() for _ in range(schedule.ready)]) and ready:
+            for work in reversed(ready):
+                # A worker of its own for every piece.
+                rows.append(carried_out(work, worker(store), store))
+                schedule.done(work)
+        self.rows += rows
+        return rows
+
+
+def test_divided_passes_find_what_undivided_ones_find(short, tmp_path, in_pieces):
+    with pytest.MonkeyPatch.context() as undone:
+        undone.setattr(Divided, "piece_tokens", 1 << 16)
+        undone.setattr(Divided, "part_tokens", 1 << 14)
+        whole = compare(short, tmp_path / "whole")
+    pieces = compare(short, tmp_path / "pieces")
+    kinds = {p.name.rpartition("-")[0] for p in (tmp_path / "pieces/passes").iterdir()}
+    assert {*KINDS} <= kinds
+    for a, b in zip(whole.outcomes, pieces.outcomes, strict=True):
+        assert b.predicted == pytest.approx(a.predicted, rel=1e-8, abs=1e-15)
+        if a.tried:
+            assert b.reformed == pytest.approx(a.reformed, rel=1e-8, abs=1e-15)
+            assert b.observed == pytest.approx(a.observed, rel=1e-5, abs=1e-15)
+    assert sum(a.tried for a in whole.outcomes) == 4
+
+
+def test_bits_follow_from_the_plan_alone(short, tmp_path, in_pieces):
+    compare(short, tmp_path / "one")
+    engine = Backwards()
+    compare(short, tmp_path / "other", engine=engine)
+    assert {*KINDS} <= {row.kind for row in engine.rows}
+    one = {p.name: p.read_bytes() for p in (tmp_path / "one/passes").iterdir()}
+    other = {p.name: p.read_bytes() for p in (tmp_path / "other/passes").iterdir()}
+    del one["manifest.jsonl"]
+    assert one == other
+    assert read_comparison(tmp_path / "one") is not None
+
+
+def test_a_sum_that_was_cut_short_is_gone_on_with(
+    short, tmp_path, in_pieces, monkeypatch
+):
+    point = plan(short)[0]
+    monkeypatch.setattr(Divided, "piece_tokens", 1 << 16)
+    have = [*point.before, *point.seen.requests()]
+    carry_out(have, tmp_path, quiet, Here())
+    parts = point.plain.ranges(Divided.part_tokens)
+    assert len(parts) >= 4
+    seen = []
+    original = type(point.plain).summand
+
+    def counted(self, worker, rows):
+        seen.append(rows.start)
+        if len(seen) == 3:
+            raise KeyboardInterrupt
+        return original(self, worker, rows)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(type(point.plain), "summand", counted)
+        patched.setattr(divided, "running_sum", _eager)
+        with pytest.raises(KeyboardInterrupt):
+            carry_out([point.plain], tmp_path, quiet, Here())
+        assert list(tmp_path.glob(".*.snapshot"))
+        carry_out([point.plain], tmp_path, quiet, Here())
+    assert seen == [part.start for part in parts[:3]] + [p.start for p in parts[2:]]
+    assert not list(tmp_path.glob(".*.snapshot"))
+    found = point.plain.path(tmp_path).read_bytes()
+    point.plain.path(tmp_path).unlink()
+    carry_out([point.plain], tmp_path, quiet, Here())
+    assert point.plain.path(tmp_path).read_bytes() == found
+
+
+def _eager(*args, **settings):
+    from entrometer.engine.sums import running_sum
+
+    return running_sum(*args, **settings, every=0.0)
+
+
+def test_costs_of_the_pieces_add_up(short, tmp_path):
+    point = plan(short)[0]
+    whole = sum(r.cost for r in missing(point.requests(), tmp_path))
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(Divided, "piece_tokens", 13)
+        cut = plan(short)[0]
+        pieces = missing(cut.requests(), tmp_path)
+    assert len(pieces) > len(missing(point.requests(), tmp_path))
+    assert sum(r.cost for r in pieces) == pytest.approx(whole)
+    assert Worker(tmp_path).store == tmp_path
+    assert np.isfinite(whole)
