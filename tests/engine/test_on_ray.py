@@ -1,6 +1,7 @@
 """Work on a Ray cluster of several nodes in this machine."""
 
 import os
+import sys
 import warnings
 
 import pytest
@@ -25,7 +26,8 @@ def cluster():
         found = Cluster(initialize_head=True, head_node_args={"num_cpus": 2})
         ray.init(address=found.address, log_to_driver=False)
         # Workers do not have the tests on their path.
-        ray.cloudpickle.register_pickle_by_value(module)
+        for own in (module, sys.modules[__name__]):
+            ray.cloudpickle.register_pickle_by_value(own)
     yield found
     ray.shutdown()
     found.shutdown()
@@ -134,6 +136,17 @@ def test_a_store_that_a_node_does_not_see_is_refused(cluster, places):
     with pytest.raises(FailedWork, match=r"expected the store .* on every node"):
         crew.arrived(ref)
     crew.dismiss()
+
+
+class Unable:
+    def __init__(self, store):
+        raise ModuleNotFoundError("No module named 'entrometer'")
+
+
+def test_a_worker_that_cannot_begin_ends_it_and_says_why(cluster, places):
+    store, _ = places
+    with pytest.raises(FailedWork, match=r"worker to begin.*No module named"):
+        OnRay().carry_out([Piece("a")], worker=Unable, store=store, progress=quiet)
 
 
 @pytest.mark.parametrize("address", ["127.0.0.1:1", "nowhere.invalid:6379"])

@@ -30,6 +30,9 @@ from entrometer.errors import EntrometerError
 _LOOK = 2.0
 """Seconds between looks at what the cluster holds."""
 
+_STILLBORN = 32
+"""Workers in a row that may be lost before they began."""
+
 _MOST_FAILED = 8
 """Pieces that are given up before all is: then it is not the pieces."""
 
@@ -146,6 +149,7 @@ class _Crew:
         self.busy: dict[Any, _Member] = {}
         self._looked = 0.0
         self._room = 0
+        self._stillborn = 0
 
     @property
     def workers(self) -> int:
@@ -176,9 +180,14 @@ class _Crew:
             ray.get(ref)
         except _DEAD as error:
             # An actor that cannot begin says why; one that was taken away does not.
-            if "expected the store" in str(error):
-                raise FailedWork(str(error)) from error
+            self._stillborn += 1
+            if "creation task" in str(error) or self._stillborn > _STILLBORN:
+                raise FailedWork(
+                    f"expected a worker to begin, got {_line(error)}; mend the cause, "
+                    "then go on with --resume"
+                ) from error
             return True
+        self._stillborn = 0
         self.idle.append(_Member(actor))
         return True
 

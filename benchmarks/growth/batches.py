@@ -1,0 +1,57 @@
+"""Draws, forwards and jvps of ever larger batches, each in a process of its own."""
+
+import json
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from benchmarks.cli.process import train
+from benchmarks.harness import Check
+
+SIZES = {"tiny": (64, 512, 4096), "smollm2": (8, 32, 128)}
+SHARD = {"tiny": 32, "smollm2": 8}
+
+
+def batches() -> tuple[list[Check], dict[str, object]]:
+    checks: list[Check] = []
+    found: dict[str, object] = {}
+    with tempfile.TemporaryDirectory() as folder:
+        root = Path(folder)
+        trained = train(root / "trained")
+        for policy, sizes in SIZES.items():
+            own = {}
+            for size in sizes:
+                store = root / f"{policy}-{size}"
+                store.mkdir()
+                own[size] = _measured(policy, size, trained, store)
+            found[policy] = own
+            token = [own[size]["seconds_a_token"] for size in sizes]
+            peak = [own[size]["peak_bytes"] for size in sizes]
+            mean = sum(token) / len(token)
+            checks += [
+                Check(
+                    f"{policy}: time a token off its mean",
+                    max(abs(x / mean - 1) for x in token),
+                    at_most=0.10,
+                ),
+                Check(
+                    f"{policy}: peak memory, largest over smallest",
+                    max(peak) / min(peak),
+                    at_most=1.05,
+                ),
+            ]
+    return checks, found
+
+
+def _measured(policy: str, size: int, trained: Path, store: Path) -> dict[str, float]:
+    arguments = [policy, str(size), str(SHARD[policy]), str(trained), str(store)]
+    done = subprocess.run(
+        [sys.executable, "-m", "benchmarks.growth.worker", *arguments],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    found: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
+    return found

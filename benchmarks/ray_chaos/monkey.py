@@ -1,0 +1,106 @@
+"""A cluster of several nodes in this machine, and somebody who kills its parts."""
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+from types import TracebackType
+from typing import Any, ClassVar
+
+# Before Ray is loaded: its workers would step back behind everything else.
+os.environ["RAY_worker_niceness"] = "0"  # noqa: SIM112
+
+from ray.cluster_utils import Cluster
+
+NODES = 2
+PATIENCE = 600.0
+"""Seconds after which a run hangs."""
+
+
+class Monkey:
+    """Drives work to its end, whatever it kills meanwhile."""
+
+    KINDS: ClassVar[tuple[str, ...]] = ("worker", "node", "driver")
+
+    def __init__(self, trained: Path) -> None:
+        self._trained = trained
+        self._draw = random.Random(1)
+        self.killed: Counter[str] = Counter()
+
+    def __enter__(self) -> "Monkey":
+        self._cluster: Any = Cluster(
+            initialize_head=True, head_node_args={"num_cpus": 0}
+        )
+        self._nodes = [self._cluster.add_node(num_cpus=2) for _ in range(NODES)]
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._cluster.shutdown()
+
+    def drive(self, store: Path, kills: list[tuple[float, str]]) -> float:
+        """Carry out all work, with kills at these moments; the seconds it took."""
+        began = time.perf_counter()
+        child = self._start(store)
+        left = list(kills)
+        while True:
+            seconds = time.perf_counter() - began
+            assert seconds < PATIENCE, f"{store} hangs"
+            if left and seconds >= left[0][0]:
+                _, kind = left.pop(0)
+                child = self._kill(kind, child, store)
+            elif child.poll() is not None:
+                _, told = child.communicate()
+                assert child.returncode == 0, told
+                return seconds
+            time.sleep(0.05)
+
+    def _start(self, store: Path) -> subprocess.Popen[str]:
+        module = "benchmarks.ray_chaos.driver"
+        return subprocess.Popen(
+            [
+                *(sys.executable, "-m", module),
+                *(self._cluster.address, str(self._trained), str(store)),
+            ],
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    def _kill(
+        self, kind: str, child: subprocess.Popen[str], store: Path
+    ) -> subprocess.Popen[str]:
+        if kind == "driver":
+            if child.poll() is not None:
+                return child
+            child.kill()
+            child.communicate()
+            self.killed[kind] += 1
+            return self._start(store)
+        if kind == "node":
+            node = self._nodes.pop(self._draw.randrange(len(self._nodes)))
+            self._cluster.remove_node(node, allow_graceful=False)
+            self._nodes.append(self._cluster.add_node(num_cpus=2))
+            self.killed[kind] += 1
+            return child
+        lines = Path("/proc").glob("[0-9]*/cmdline")
+        hands = [int(line.parent.name) for line in lines if _is_hand(line)]
+        if hands:
+            os.kill(self._draw.choice(hands), signal.SIGKILL)
+            self.killed[kind] += 1
+        return child
+
+
+def _is_hand(command_line: Path) -> bool:
+    try:
+        return b"ray::_Hand" in command_line.read_bytes()
+    except OSError:
+        return False

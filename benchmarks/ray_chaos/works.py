@@ -1,0 +1,78 @@
+"""All kinds of passes over a few responses, cut into many pieces."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar
+
+from entrometer.experiments.batches import evaluation, step_of, subject_of
+from entrometer.experiments.config import ExperimentConfig
+from entrometer.experiments.influence.requests import Adjoint, FoldGradient
+from entrometer.experiments.requests import Draw, Forward, Jvp, Request, Step, Worker
+from entrometer.experiments.requests.divided import with_pieces
+
+
+@dataclass(frozen=True, kw_only=True)
+class CutStep(Step):
+    """An update in pieces of two responses."""
+
+    kind: ClassVar[str] = "cut-update"
+    piece_tokens: ClassVar[int] = 64
+    part_tokens: ClassVar[int] = 32
+    fan: ClassVar[int] = 4
+
+
+@dataclass(frozen=True, kw_only=True)
+class CutGradient(FoldGradient):
+    """Gradients in pieces of two responses."""
+
+    kind: ClassVar[str] = "cut-gradient"
+    piece_tokens: ClassVar[int] = 64
+    part_tokens: ClassVar[int] = 32
+    fan: ClassVar[int] = 4
+
+
+@dataclass(frozen=True, kw_only=True)
+class CutAdjoint(Adjoint):
+    """Influence in pieces of two responses."""
+
+    kind: ClassVar[str] = "cut-adjoint"
+    piece_tokens: ClassVar[int] = 64
+
+
+@dataclass(frozen=True, kw_only=True)
+class Broken(Forward):
+    """A pass that always fails."""
+
+    kind: ClassVar[str] = "broken"
+
+    def carry_out(self, worker: Worker) -> None:
+        """Fail."""
+        raise ArithmeticError("this one never works")
+
+
+def works(trained: Path) -> list[Request]:
+    """Draws, forwards, an update, gradients by fold, jvps and influence."""
+    config = ExperimentConfig(
+        checkpoints=(str(trained / "checkpoint-2"),),
+        updates=("sampled-1",),
+        level="tiny",
+        prompts=32,
+        shard=4,
+        update_prompts=4,
+        update_responses=4,
+        max_tokens=32,
+    )
+    path = Path(config.checkpoints[0])
+    subject = subject_of(config, path)
+    draws = evaluation(config, subject)
+    sampled = step_of(config, subject, "sampled-1", 2)
+    assert isinstance(sampled.batch, Draw)
+    step = CutStep(subject=subject, batch=sampled.batch, max_grad_norm=1.0)
+    here = tuple(Forward(subject=subject, rollouts=draw) for draw in draws)
+    gradients = tuple(
+        CutGradient(subject=subject, here=here, folds=2, fold=q) for q in range(2)
+    )
+    along = [Jvp(subject=subject, rollouts=draw, steps=(step,)) for draw in draws]
+    adjoint = CutAdjoint(subject=subject, step=step, gradients=gradients)
+    asked = [*draws, sampled.batch, *here, step, *gradients, *along, adjoint]
+    return [piece for request in asked for piece in with_pieces(request)]

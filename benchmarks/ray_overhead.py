@@ -1,0 +1,156 @@
+"""One worker on Ray beside this process beside a bare loop, and two beside one."""
+
+import os
+import statistics
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar
+
+# Before Ray is loaded: its workers would step back behind everything else.
+os.environ["RAY_worker_niceness"] = "0"  # noqa: SIM112
+
+import torch
+from torch import Tensor
+
+from benchmarks.harness import Check, Report
+from benchmarks.influence.subject import CHECKPOINT
+from entrometer import passes
+from entrometer.engine import Engine, Here, Status, quiet
+from entrometer.experiments.batches import evaluation, step_of, subject_of
+from entrometer.experiments.config import ExperimentConfig
+from entrometer.experiments.requests import Draw, Step, Worker
+from entrometer.experiments.update import ascent_of, make_step
+from entrometer.experiments.update_batch import sampled_batch
+
+ROUNDS = 3
+SHARDS = 9
+RESPONSES = 8
+"""Of a shard."""
+
+Ends = list[float]
+"""When each piece of work was done."""
+
+
+def run() -> Report:
+    torch.set_num_threads(1)
+    with tempfile.TemporaryDirectory() as folder:
+        store = Path(folder)
+        draws, step = _prepared(store)
+        rates: dict[str, list[float]] = {}
+        for _ in range(ROUNDS):
+            for name, ends in _ways(draws, step, store).items():
+                rates.setdefault(name, []).append(ends())
+    seconds = {name: statistics.median(own) for name, own in rates.items()}
+    bare = seconds["bare"]
+    return Report(
+        [
+            Check("in process over a bare loop", seconds["here"] / bare, at_most=1.05),
+            Check(
+                "one worker on Ray over a bare loop",
+                seconds["one worker"] / bare,
+                at_most=1.05,
+            ),
+            Check(
+                "two workers on Ray, times as fast as one",
+                seconds["one worker"] / seconds["two workers"],
+                at_least=1.8,
+            ),
+        ],
+        {
+            "seconds_a_piece": {
+                name: [round(x, 4) for x in own] for name, own in rates.items()
+            }
+        },
+    )
+
+
+def _ways(
+    draws: tuple[Draw, ...], step: Step, store: Path
+) -> dict[str, Callable[[], float]]:
+    from entrometer.engine.on_ray import OnRay
+
+    def engine(made: Engine, workers: int) -> Callable[[], float]:
+        return lambda: _carried_out(made, workers, draws, step, store)
+
+    return {
+        "bare": lambda: _bare(draws, step, store),
+        "here": engine(Here(), 1),
+        "one worker": engine(OnRay(workers=1), 1),
+        "two workers": engine(OnRay(workers=2), 2),
+    }
+
+
+@dataclass(frozen=True, kw_only=True)
+class Both(Step):
+    """A jvp along a step over a batch, and the update that the batch makes."""
+
+    kind: ClassVar[str] = "jvp-and-update"
+
+    along: Step
+
+    def summand(self, worker: Worker, rows: slice) -> dict[str, Tensor]:
+        """The two passes of a shard."""
+        policy = worker.checkpoint(self.subject).policy
+        batch = self.read_batch(worker.store).some(rows)
+        passes.jvp(policy, batch.rollouts, [self.along.read(worker.store).direction])
+        return ascent_of(policy, batch)
+
+
+def _bare(draws: tuple[Draw, ...], step: Step, store: Path) -> float:
+    checkpoint = Worker(store).checkpoint(step.subject)
+    v = step.read(store).direction
+    ends: Ends = []
+    for draw in draws:
+        rollouts = draw.read(store)
+        passes.jvp(checkpoint.policy, rollouts, [v])
+        ascent = ascent_of(checkpoint.policy, sampled_batch(rollouts))
+        make_step(checkpoint, ascent, max_grad_norm=1.0)
+        ends.append(time.perf_counter())
+    return _rate(ends, 1)
+
+
+def _carried_out(
+    engine: Engine,
+    workers: int,
+    draws: tuple[Draw, ...],
+    step: Step,
+    store: Path,
+) -> float:
+    works = [
+        Both(subject=step.subject, batch=draw, max_grad_norm=1.0, along=step)
+        for draw in draws
+    ]
+    for work in works:
+        work.path(store).unlink(missing_ok=True)
+    ends: Ends = []
+
+    def progress(_: Status) -> None:
+        ends.append(time.perf_counter())
+
+    engine.carry_out(works, worker=Worker, store=store, progress=progress)
+    assert len(ends) == len(works)
+    return _rate(ends, workers)
+
+
+def _rate(ends: Ends, workers: int) -> float:
+    """Seconds a piece, once every worker has loaded its model and done a piece."""
+    first = workers - 1
+    return (ends[-1] - ends[first]) / (len(ends) - 1 - first)
+
+
+def _prepared(store: Path) -> tuple[tuple[Draw, ...], Step]:
+    config = ExperimentConfig(
+        checkpoints=(str(CHECKPOINT),),
+        policy="smollm2",
+        level="easy",
+        prompts=SHARDS * RESPONSES,
+        shard=RESPONSES,
+    )
+    subject = subject_of(config, CHECKPOINT)
+    draws = evaluation(config, subject)
+    step = step_of(config, subject, "recorded", 40)
+    Here().carry_out([*draws, step], worker=Worker, store=store, progress=quiet)
+    return draws, step
