@@ -22,6 +22,7 @@ from entrometer.engine import Engine, Here, Status, quiet
 from entrometer.experiments.batches import evaluation, step_of, subject_of
 from entrometer.experiments.config import ExperimentConfig
 from entrometer.experiments.requests import Draw, Step, Worker
+from entrometer.experiments.requests.divided import Summands
 from entrometer.experiments.update import ascent_of, make_step
 from entrometer.experiments.update_batch import sampled_batch
 
@@ -91,12 +92,18 @@ class Both(Step):
 
     along: Step
 
-    def summand(self, worker: Worker, rows: slice) -> dict[str, Tensor]:
+    def summands(self, worker: Worker) -> Summands:
         """The two passes of a shard."""
         policy = worker.checkpoint(self.subject).policy
-        batch = self.read_batch(worker.store).some(rows)
-        passes.jvp(policy, batch.rollouts, [self.along.read(worker.store).direction])
-        return ascent_of(policy, batch)
+        whole = self.read_batch(worker.store)
+        v = self.along.read(worker.store).direction
+
+        def both(rows: slice) -> dict[str, Tensor]:
+            batch = whole.some(rows)
+            passes.jvp(policy, batch.rollouts, [v])
+            return ascent_of(policy, batch)
+
+        return both
 
 
 def _bare(draws: tuple[Draw, ...], step: Step, store: Path) -> float:

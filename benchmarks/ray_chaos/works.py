@@ -11,32 +11,30 @@ from entrometer.experiments.requests import Draw, Forward, Jvp, Request, Step, W
 from entrometer.experiments.requests.divided import with_pieces
 
 
-@dataclass(frozen=True, kw_only=True)
-class CutStep(Step):
-    """An update in pieces of two responses."""
+class Cut:
+    """In pieces of two responses, in trees of more than one level."""
+
+    piece_tokens: ClassVar[int] = 64
+    part_tokens: ClassVar[int] = 32
+    fan: ClassVar[int] = 4
+
+
+class CutStep(Cut, Step):
+    """An update."""
 
     kind: ClassVar[str] = "cut-update"
-    piece_tokens: ClassVar[int] = 64
-    part_tokens: ClassVar[int] = 32
-    fan: ClassVar[int] = 4
 
 
-@dataclass(frozen=True, kw_only=True)
-class CutGradient(FoldGradient):
-    """Gradients in pieces of two responses."""
+class CutGradient(Cut, FoldGradient):
+    """Gradients of a fold."""
 
     kind: ClassVar[str] = "cut-gradient"
-    piece_tokens: ClassVar[int] = 64
-    part_tokens: ClassVar[int] = 32
-    fan: ClassVar[int] = 4
 
 
-@dataclass(frozen=True, kw_only=True)
-class CutAdjoint(Adjoint):
-    """Influence in pieces of two responses."""
+class CutAdjoint(Cut, Adjoint):
+    """Influence."""
 
     kind: ClassVar[str] = "cut-adjoint"
-    piece_tokens: ClassVar[int] = 64
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -87,8 +87,9 @@ def test_dry_run_tells_the_plan_and_writes_nothing(trained, tmp_path, capsys):
     arguments = ["compare", *at(trained, 2), "--run", str(run), *FEW]
     assert main([*arguments, "--dry-run"]) == 0
     text = capsys.readouterr().out
-    # At ratio 1 plain and the bonus alone; all four after a step.
-    assert re.search(r"^judged +6 +0 +48 +0:\d\d$", text, re.MULTILINE)
+    # At ratio 1 plain and the bonus alone; all four after a step. One prompt was drawn
+    # twice, so the half that judges has 7 of the 16 responses.
+    assert re.search(r"^judged +6 +0 +42 +0:\d\d$", text, re.MULTILINE)
     assert re.search(r"^advanced +1 +0 +\d+ +0:\d\d$", text, re.MULTILINE)
     assert not run.exists()
 

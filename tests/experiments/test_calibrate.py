@@ -4,7 +4,7 @@ import pytest
 
 from entrometer.experiments import calibrate as module
 from entrometer.experiments.calibrate import Calibration, calibrate, pairs
-from entrometer.experiments.cost import responses, work
+from entrometer.experiments.cost import work
 from entrometer.experiments.cost_model import Lengths, Machine, Rate
 from entrometer.experiments.cost_model.here import architecture_of
 from entrometer.experiments.entropy_change.excerpt import FEW, MORE, excerpt
@@ -75,7 +75,7 @@ def test_rates_are_found_from_the_times_of_few_and_more(point, shape, monkeypatc
         assert found.rates[request.stage].first == pytest.approx(3.0)
         assert found.seconds(request) == pytest.approx(true.seconds(MACHINE, done))
     assert (found.first_load, found.load) == (2.0, 2.0)
-    assert max(responses(r) for r in clock.passes) <= 12 + 16
+    assert max(r.rows for r in clock.passes) <= 12 + 16
 
 
 def test_expected_lengths_follow_those_that_were_seen(point, shape):

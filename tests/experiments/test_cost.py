@@ -5,7 +5,7 @@ import pytest
 from entrometer.errors import MissingKey
 from entrometer.experiments import cost
 from entrometer.experiments.comparison import requests as of_comparison
-from entrometer.experiments.cost import prompts, responses, work
+from entrometer.experiments.cost import work
 from entrometer.experiments.cost_model import Lengths, decoder, passes
 from entrometer.experiments.entropy_change.plan import plan
 from entrometer.experiments.entropy_change.requests import Products
@@ -38,7 +38,7 @@ def test_responses_of_every_kind_of_pass(config, requests):
     """Two updates: the recorded one and one of 5 prompts with 3 responses."""
     found = Counter()
     for request in requests:
-        found[request.stage] += responses(request)
+        found[request.stage] += request.rows
     recorded = CONFIG.prompts * CONFIG.responses
     updates = recorded + 15
     assert found == {
@@ -55,15 +55,15 @@ def test_responses_of_every_kind_of_pass(config, requests):
 
 def test_a_recorded_batch_is_opened_once(requests, monkeypatch):
     step = next(r for r in requests if isinstance(r, Step))
-    assert responses(step) == CONFIG.prompts * CONFIG.responses
+    assert step.rows == CONFIG.prompts * CONFIG.responses
     monkeypatch.setattr("entrometer.experiments.requests.base.read_update", None)
-    assert responses(step) == CONFIG.prompts * CONFIG.responses
+    assert step.rows == CONFIG.prompts * CONFIG.responses
 
 
 def test_every_pass_has_a_price_and_more_responses_a_higher_one(requests):
     assert all(request.cost > 0 for request in requests)
     draws = [r for r in requests if r.kind == "rollouts"]
-    by_size = sorted(draws, key=responses)
+    by_size = sorted(draws, key=lambda r: r.rows)
     assert by_size[0].cost < by_size[-1].cost
 
 
@@ -90,9 +90,9 @@ def test_directions_of_a_jvp_are_its_steps(requests):
 
 def test_prompts_of_a_batch_and_of_a_part_of_it(config, requests):
     recorded = next(r.batch for r in requests if isinstance(r, Step))
-    assert prompts(recorded) == CONFIG.prompts
+    assert recorded.prompts == CONFIG.prompts
     part = Minibatch(batch=recorded, part=1, parts=2)
-    assert prompts(part) == CONFIG.prompts / 2
+    assert part.prompts == CONFIG.prompts / 2
 
 
 def kinds(base):

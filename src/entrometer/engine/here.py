@@ -37,7 +37,6 @@ class Here:
                 Status(
                     done=done,
                     total=total,
-                    pieces=len(wanted),
                     left=len(wanted) - number,
                     tokens=tokens,
                     seconds=time.perf_counter() - began,

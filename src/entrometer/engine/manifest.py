@@ -56,28 +56,17 @@ def read_log(store: Path) -> list[Row]:
     return rows
 
 
-def is_trouble(error: BaseException) -> bool:
-    """Whether the store is to blame, and not the piece of work."""
-    return isinstance(error, OSError) and error.errno in _TROUBLE
-
-
 @contextmanager
 def store_trouble(store: Path) -> Iterator[None]:
     """Say what to do where a store is full or may not be written to."""
     try:
         yield
     except OSError as error:
-        if isinstance(error, StoreTrouble) or not is_trouble(error):
+        if isinstance(error, StoreTrouble) or error.errno not in _TROUBLE:
             raise
-        raise trouble(store, error) from error
-
-
-def trouble(store: Path, error: OSError) -> StoreTrouble:
-    """The error that says it."""
-    assert error.errno is not None
-    return StoreTrouble(
-        error.errno,
-        f"expected to write results into {store}, got {os.strerror(error.errno)!r}; "
-        f"{_TROUBLE[error.errno]}, then go on with --resume: nothing that was finished "
-        "is lost",
-    )
+        raise StoreTrouble(
+            error.errno,
+            f"expected to write results into {store}, got "
+            f"{os.strerror(error.errno)!r}; {_TROUBLE[error.errno]}, then go on with "
+            "--resume: nothing that was finished is lost",
+        ) from error

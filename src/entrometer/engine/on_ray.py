@@ -13,7 +13,7 @@ import ray
 from ray import exceptions
 
 from entrometer.engine.here import carried_out
-from entrometer.engine.manifest import Manifest, is_trouble, store_trouble, trouble
+from entrometer.engine.manifest import Manifest, store_trouble
 from entrometer.engine.schedule import Schedule
 from entrometer.engine.work import (
     FailedWork,
@@ -79,7 +79,7 @@ class OnRay:
             with store_trouble(store):
                 crew = _Crew(self, store.resolve(), worker)
             try:
-                return _Driver(schedule, manifest, crew, store, progress).run()
+                return _Driver(schedule, manifest, crew, progress).run()
             finally:
                 crew.dismiss()
         finally:
@@ -216,7 +216,6 @@ class _Driver:
     schedule: Schedule
     manifest: Manifest
     crew: _Crew
-    store: Path
     progress: Progress
     rows: list[Row] = field(default_factory=list)
     cost: float = 0.0
@@ -260,8 +259,6 @@ class _Driver:
             cause = error.cause
             if isinstance(cause, StoreTrouble):
                 raise StoreTrouble(*cause.args) from error
-            if is_trouble(cause):
-                raise trouble(self.store, cause) from error
             self.schedule.fail(work, _line(cause))
             self._tell(f"{work.kind} failed: {_line(cause)}")
             if len(self.schedule.failed) > _MOST_FAILED:
@@ -281,7 +278,6 @@ class _Driver:
             Status(
                 done=self.cost,
                 total=self._total,
-                pieces=self.schedule.pieces,
                 left=self.schedule.left,
                 tokens=self.tokens,
                 seconds=time.perf_counter() - self._began,

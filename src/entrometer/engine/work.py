@@ -70,8 +70,9 @@ class Status:
     total: float
     """Cost of what is done, and of all that was missing."""
 
-    pieces: int = 0
     left: int = 0
+    """Pieces."""
+
     tokens: int = 0
     seconds: float = 0.0
     """Since it began."""

@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from entrometer.experiments.cost import count, work
+from entrometer.experiments.cost import work
 from entrometer.experiments.cost_model import (
     Architecture,
     Lengths,
@@ -45,7 +45,7 @@ class Calibration:
 
     def expected(self, batch: Responses) -> Lengths:
         """The lengths that the responses of a batch are expected to have."""
-        return Lengths.of(self.lengths).expected(count(batch))
+        return Lengths.of(self.lengths).expected(batch.count)
 
     def seconds(self, request: Request) -> float:
         """Of a request that is not the first of its stage."""

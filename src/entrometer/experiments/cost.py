@@ -1,10 +1,7 @@
 """What a request goes over, and what carrying it out is made of."""
 
 from collections.abc import Callable
-from functools import cache
 from typing import Any
-
-import numpy as np
 
 from entrometer.errors import MissingKey
 from entrometer.experiments.cost_model import (
@@ -16,32 +13,11 @@ from entrometer.experiments.cost_model import (
 )
 from entrometer.experiments.cost_model.lengths import joined
 from entrometer.experiments.cost_model.sampling import sampling
-from entrometer.experiments.requests import Draw, Minibatch, Recorded, Request
+from entrometer.experiments.requests import Request
 from entrometer.experiments.requests.base import Responses
-from entrometer.runs import read_update
 
 Parts = Callable[[Any, Architecture, Lengths, int], Work]
 """Work of a request on responses of these lengths, with elements of so many bytes."""
-
-
-def responses(request: Request) -> int:
-    """Responses that a pass goes over."""
-    return round(request.share * sum(map(count, request.batches)))
-
-
-def count(batch: Responses) -> int:
-    """Responses of a batch; a recorded one is opened once."""
-    return batch.count
-
-
-def prompts(batch: Responses) -> int:
-    """Different prompts of a batch; a recorded one is opened once."""
-    if isinstance(batch, Draw):
-        return len(set(batch.problems))
-    if isinstance(batch, Minibatch):
-        return round(prompts(batch.batch) / batch.parts)
-    assert isinstance(batch, Recorded), batch
-    return _recorded_prompts(batch.path)
 
 
 def work(
@@ -60,11 +36,6 @@ def work(
     # Reading what it needs and writing what it found are a call too.
     done = _PARTS[request.kind](request, shape, whole, itemsize)
     return done if done.calls else done + Work(calls=1.0)
-
-
-@cache
-def _recorded_prompts(path: str) -> int:
-    return np.unique(read_update(path).group).size
 
 
 def _forward(r: Any, shape: Architecture, x: Lengths, b: int) -> Work:
@@ -91,19 +62,19 @@ def _carried(r: Any, shape: Architecture, x: Lengths, b: int) -> Work:
 
 
 def _products(r: Any, shape: Architecture, x: Lengths, b: int) -> Work:
-    n = prompts(r.step.batch)
-    left = x.count - count(r.step.batch)
+    n = r.step.batch.prompts
+    left = x.count - r.step.batch.count
     return passes.rows(shape, x, b) + passes.products(shape, left, n, b)
 
 
 def _one_batch(r: Any, shape: Architecture, x: Lengths, b: int) -> Work:
     rows = passes.rows(shape, x, b) * 2
-    within = passes.products(shape, x.count, prompts(r.step.batch), b)
+    within = passes.products(shape, x.count, r.step.batch.prompts, b)
     return passes.forward(shape, x, b) + rows + within
 
 
 def _blocks(r: Any, shape: Architecture, x: Lengths, b: int) -> Work:
-    groups = prompts(r.step.batch)
+    groups: int = r.step.batch.prompts
     each = x.count / groups
     within = passes.products(shape, round(each), round(each), b) * groups
     rows = passes.rows(shape, x, b, groups=groups) * 2
@@ -120,7 +91,7 @@ def _gram(r: Any, shape: Architecture, x: Lengths, b: int) -> Work:
 
 
 def _cross_gram(r: Any, shape: Architecture, x: Lengths, b: int) -> Work:
-    own = count(r.step.batch)
+    own = r.step.batch.count
     sweeps = _sweeps(r.memory, shape, x, b)
     between = passes.products(shape, x.count - own, own, b)
     return passes.rows(shape, x, b) * sweeps + between

@@ -7,7 +7,6 @@ from typing import NamedTuple
 
 from entrometer.experiments.calibrate import Calibration
 from entrometer.experiments.config import ExperimentConfig
-from entrometer.experiments.cost import responses
 from entrometer.experiments.cost_model import Memory, peak_memory
 from entrometer.experiments.requests import Draw, Request, Subject
 from entrometer.passes import TOKEN_BUDGET
@@ -70,7 +69,7 @@ def price(
                 subjects.append(request.subject)
         stages[name] = Stage(
             old.passes + 1,
-            old.responses + responses(request),
+            old.responses + request.rows,
             old.done + done,
             old.seconds + seconds,
         )

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Sequence
+from functools import cache
 
 import numpy as np
 import pyarrow as pa
@@ -35,8 +36,12 @@ def from_lists(column: pa.ChunkedArray) -> tuple[np.ndarray, ...]:
     return tuple(rows)
 
 
+@cache
 def list_values(path: str | os.PathLike[str], column: str) -> int:
-    """Values in all rows of a column, none of which is empty; its footer is read."""
+    """Values in all rows of a column, none of which is empty.
+
+    From the footer, which is read once: what is asked about does not change.
+    """
     about = pq.read_metadata(path)
     groups = [about.row_group(i) for i in range(about.num_row_groups)]
     return sum(

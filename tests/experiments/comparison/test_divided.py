@@ -95,16 +95,21 @@ def test_a_sum_that_was_cut_short_is_gone_on_with(
     parts = point.plain.ranges(Divided.part_tokens)
     assert len(parts) >= 4
     seen = []
-    original = type(point.plain).summand
+    original = type(point.plain).summands
 
-    def counted(self, worker, rows):
-        seen.append(rows.start)
-        if len(seen) == 3:
-            raise KeyboardInterrupt
-        return original(self, worker, rows)
+    def counted(self, worker):
+        summand = original(self, worker)
+
+        def count(rows):
+            seen.append(rows.start)
+            if len(seen) == 3:
+                raise KeyboardInterrupt
+            return summand(rows)
+
+        return count
 
     with monkeypatch.context() as patched:
-        patched.setattr(type(point.plain), "summand", counted)
+        patched.setattr(type(point.plain), "summands", counted)
         patched.setattr(divided, "running_sum", _eager)
         with pytest.raises(KeyboardInterrupt):
             carry_out([point.plain], tmp_path, quiet, Here())

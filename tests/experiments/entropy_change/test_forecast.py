@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 
 from entrometer.experiments.calibrate import Calibration
-from entrometer.experiments.cost import responses
 from entrometer.experiments.cost_model import (
     Machine,
     Rate,
@@ -47,7 +46,7 @@ def test_a_stage_costs_its_passes_and_one_warm_up(config, points, tmp_path):
         own = [r for r in points[0].requests() if r.stage == name]
         each = [CALIBRATION.seconds(r) for r in own]
         assert found.passes == len(own)
-        assert found.responses == sum(map(responses, own))
+        assert found.responses == sum(r.rows for r in own)
         assert (found.done, found.seconds) == (0, pytest.approx(2.0 + sum(each)))
     passes = sum(s.seconds for s in told.stages.values())
     assert told.seconds == pytest.approx(passes + told.loading + told.studies)

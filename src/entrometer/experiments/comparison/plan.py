@@ -5,8 +5,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from entrometer.errors import InvalidValue
 from entrometer.experiments.batches import (
     evaluation,
@@ -36,7 +34,6 @@ from entrometer.experiments.requests import (
     Draw,
     Forward,
     Minibatch,
-    Recorded,
     Request,
     Source,
     Step,
@@ -44,7 +41,6 @@ from entrometer.experiments.requests import (
 )
 from entrometer.interventions import PLAIN, intervention
 from entrometer.policy.checkpoint import read_progress, read_schedule
-from entrometer.runs import read_update
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -182,15 +178,10 @@ def _point(
 
 
 def _require_parts(batch: Source, parts: int) -> None:
-    if isinstance(batch, Draw):
-        prompts = len(set(batch.problems))
-    else:
-        assert isinstance(batch, Recorded), batch
-        prompts = np.unique(read_update(batch.path).group).size
-    if prompts < parts:
+    if batch.prompts < parts:
         raise InvalidValue(
             f"expected at least {parts} prompts in the update, one a minibatch, got "
-            f"{prompts}; take fewer --minibatches, or a larger update"
+            f"{batch.prompts}; take fewer --minibatches, or a larger update"
         )
 
 

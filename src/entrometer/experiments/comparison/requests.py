@@ -23,7 +23,7 @@ from entrometer.experiments.requests import (
     Worker,
     read_batch,
 )
-from entrometer.experiments.requests.divided import Summed, Tabled
+from entrometer.experiments.requests.divided import Summands, Summed, Tabled
 from entrometer.experiments.update import make_step
 from entrometer.experiments.update_batch import Batch
 from entrometer.interventions import TokenTables, intervention
@@ -172,9 +172,9 @@ class Advanced(Advance, Summed):
         """Those of the step: it keeps no moments, so it is made again."""
         return self.step.inputs
 
-    def summand(self, worker: Worker, rows: slice) -> dict[str, Tensor]:
+    def summands(self, worker: Worker) -> Summands:
         """As the step's own."""
-        return self.step.summand(worker, rows)
+        return self.step.summands(worker)
 
     def conclude(self, worker: Worker, total: dict[str, Tensor]) -> None:
         """Take the step."""

@@ -21,6 +21,7 @@ from entrometer.estimators import (
     scatter,
 )
 from entrometer.experiments.calibrate import Calibration, calibrate
+from entrometer.experiments.carry_out import missing
 from entrometer.experiments.cost_model import Memory
 from entrometer.experiments.entropy_change.config import MeasureConfig
 from entrometer.experiments.entropy_change.excerpt import FEW, MORE, excerpt
@@ -34,15 +35,11 @@ PAIRS = 3
 def foresee(config: MeasureConfig, store: Path) -> Outlook:
     """Plan a measurement, and time a little of what the store has not."""
     points = plan(config)
-    missing = [
-        point
-        for point in points
-        if any(not r.path(store).exists() for r in point.requests())
-    ]
+    left = next((p for p in points if missing(p.requests(), store)), None)
     prices = None
-    if missing:
-        few, more = (excerpt(missing[0], *size).requests() for size in (FEW, MORE))
-        prices = calibrate(missing[0].subject, few, more)
+    if left is not None:
+        few, more = (excerpt(left, *size).requests() for size in (FEW, MORE))
+        prices = calibrate(left.subject, few, more)
     return Outlook(forecast(config, points, store, prices), prices)
 
 

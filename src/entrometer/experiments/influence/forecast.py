@@ -10,6 +10,7 @@ from entrometer.estimators.scores import SCORES, held_out_predictions, rankings
 from entrometer.estimators.scores.kernel_ridge import FOLDS
 from entrometer.estimators.scores.ranking import BOOTSTRAPS
 from entrometer.experiments.calibrate import Calibration, calibrate
+from entrometer.experiments.carry_out import missing
 from entrometer.experiments.forecast import Forecast, Outlook, memory, price
 from entrometer.experiments.influence.config import InfluenceConfig
 from entrometer.experiments.influence.excerpt import FEW, MORE, excerpt
@@ -30,9 +31,8 @@ def foresee(config: InfluenceConfig, store: Path) -> Outlook:
     for own in checks(config, points, store):
         requests += [r for check in own for r in check.requests()]
     prices, needed = None, None
-    missing = [r for r in requests if not r.path(store).exists()]
-    if missing:
-        point = next(p for p in points if p.subject.path == missing[0].subject.path)
+    if left := missing(requests, store):
+        point = next(p for p in points if p.subject.path == left[0].subject.path)
         few, more = (
             excerpt(point, *size, removing=config.remove > 0) for size in (FEW, MORE)
         )

@@ -32,7 +32,7 @@ from entrometer.experiments.requests import (
     read_batch,
     read_draws,
 )
-from entrometer.experiments.requests.divided import Summed, Tabled
+from entrometer.experiments.requests.divided import Summands, Summed, Tabled
 from entrometer.experiments.update import adjoint, ascent_of, carried_parts
 from entrometer.passes import layout
 from entrometer.runs.columns import read_table, write_columns
@@ -81,11 +81,13 @@ class FoldGradient(Summed):
         prompts = np.array([i for h in self.here for i in h.rollouts.problems])
         return int(np.count_nonzero(folds_of(prompts, self.folds) == self.fold))
 
-    def summand(self, worker: Worker, rows: slice) -> dict[str, Tensor]:
+    def summands(self, worker: Worker) -> Summands:
         """One pass forwards, and three ways back."""
         policy = worker.checkpoint(self.subject).policy
         batch = self.read_batch(worker.store)
-        return dict(parts(**fold_gradients(policy, batch, self.fold, rows)))
+        return lambda rows: dict(
+            parts(**fold_gradients(policy, batch, self.fold, rows))
+        )
 
     def conclude(self, worker: Worker, total: dict[str, Tensor]) -> None:
         """Keep them."""
@@ -197,10 +199,11 @@ class Past(_OfStep, Summed):
         """The earlier batch."""
         return [self.batch]
 
-    def summand(self, worker: Worker, rows: slice) -> dict[str, Tensor]:
+    def summands(self, worker: Worker) -> Summands:
         """One pass backwards over the batch."""
         policy = worker.checkpoint(self.subject).policy
-        return ascent_of(policy, read_batch(self.batch, worker.store).some(rows))
+        batch = read_batch(self.batch, worker.store)
+        return lambda rows: ascent_of(policy, batch.some(rows))
 
     def conclude(self, worker: Worker, total: dict[str, Tensor]) -> None:
         """Products of what is carried on with every gradient."""

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from entrometer.experiments.calibrate import calibrate
+from entrometer.experiments.carry_out import missing
 from entrometer.experiments.forecast import Forecast, Outlook, memory, price
 from entrometer.experiments.kernel.config import KernelConfig
 from entrometer.experiments.kernel.excerpt import FEW, MORE, excerpt
@@ -14,9 +15,8 @@ def foresee(config: KernelConfig, store: Path) -> Outlook:
     points = plan(config)
     requests = [r for point in points for r in point.requests()]
     prices, needed = None, None
-    missing = [r for r in requests if not r.path(store).exists()]
-    if missing:
-        point = next(p for p in points if p.subject.path == missing[0].subject.path)
+    if left := missing(requests, store):
+        point = next(p for p in points if p.subject.path == left[0].subject.path)
         few, more = (excerpt(point, *size) for size in (FEW, MORE))
         prices = calibrate(point.subject, few, more)
         # Two moments, a direction and a preconditioner; and rows, as many as fit.

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields
 from functools import cache, cached_property
 from pathlib import Path
-from typing import Any, ClassVar, Protocol, runtime_checkable
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -67,28 +67,36 @@ class Worker:
         return self._loaded[1]
 
 
-@runtime_checkable
-class Responses(Protocol):
+class Responses(ABC):
     """Some responses, by where they come from."""
 
     @property
+    @abstractmethod
     def group(self) -> np.ndarray:
         """Prompt group of each."""
 
     @property
-    def count(self) -> int:
-        """How many."""
-
-    @property
+    @abstractmethod
     def longest(self) -> int:
         """Tokens that a response may have."""
 
+    @abstractmethod
     def response_tokens(self, store: Path) -> int:
         """Tokens that they have."""
 
+    @property
+    def count(self) -> int:
+        """How many."""
+        return self.group.size
+
+    @property
+    def prompts(self) -> int:
+        """Groups of them."""
+        return np.unique(self.group).size
+
 
 @dataclass(frozen=True, kw_only=True)
-class Recorded:
+class Recorded(Responses):
     """An update batch that training recorded."""
 
     path: str
@@ -102,11 +110,6 @@ class Recorded:
         return _recorded(self.path, self.sha256)[0]
 
     @property
-    def count(self) -> int:
-        """Rows of the file."""
-        return self.group.size
-
-    @property
     def longest(self) -> int:
         """The length limit of the training."""
         return _recorded(self.path, self.sha256)[1]
@@ -117,10 +120,10 @@ class Recorded:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Minibatch:
+class Minibatch(Responses):
     """One of several parts of an update batch, by prompt group."""
 
-    batch: "Responses"
+    batch: Responses
     part: int
     """From 1."""
 
@@ -132,11 +135,6 @@ class Minibatch:
         whole = self.batch.group
         own: np.ndarray = whole[minibatch_rows(whole, self.part, self.parts)]
         return own
-
-    @property
-    def count(self) -> int:
-        """Rows of its groups."""
-        return self.group.size
 
     @property
     def longest(self) -> int:
@@ -192,6 +190,11 @@ class Request(ABC):
         return 1.0
 
     @cached_property
+    def rows(self) -> int:
+        """Responses that it goes over, counted before any is drawn."""
+        return round(self.share * sum(batch.count for batch in self.batches))
+
+    @cached_property
     def home(self) -> str:
         """The policy that a worker loads for it."""
         return content_key(_content(self.subject))
@@ -207,7 +210,7 @@ class Request(ABC):
         held = (r for f in fields(self) for r in _requests(getattr(self, f.name)))
         return tuple(held)
 
-    @property
+    @cached_property
     def needs(self) -> "tuple[Request, ...]":
         """What must be carried out before it."""
         return self.inputs

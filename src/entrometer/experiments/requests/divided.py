@@ -5,7 +5,7 @@ carries out what. What fits into one piece is not divided.
 """
 
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -18,6 +18,9 @@ from entrometer.engine.sums import added_up, running_sum
 from entrometer.engine.vectors import write_vectors
 from entrometer.experiments.requests.base import Request, Responses, Worker
 from entrometer.runs.columns import read_columns, write_columns
+
+Summands = Callable[[slice], dict[str, Tensor]]
+"""The vectors of some rows, in a sum over all."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,22 +37,13 @@ class Divided(Request):
     """Vectors that are added up at once."""
 
     @property
-    def rows(self) -> int:
-        """Responses that it goes over, counted before any is drawn."""
-        return round(self.share * sum(batch.count for batch in self.batches))
-
-    @property
     @abstractmethod
     def pieces(self) -> "tuple[Request, ...]":
         """What is carried out elsewhere; empty where it is not divided."""
 
-    @property
+    @cached_property
     def needs(self) -> tuple[Request, ...]:
         """What it holds, and its pieces."""
-        return self._needs
-
-    @cached_property
-    def _needs(self) -> tuple[Request, ...]:
         return (*self.inputs, *self.pieces)
 
     @cached_property
@@ -64,6 +58,15 @@ class Divided(Request):
         size = max(1, tokens // longest)
         return [slice(i, min(i + size, last)) for i in range(first, last, size)]
 
+    def cut(self, kind: "type[_Piece]") -> "tuple[Request, ...]":
+        """All rows in pieces of a kind; empty where one would hold them all."""
+        found = self.ranges(self.piece_tokens)
+        return tuple(
+            kind(subject=self.subject, of=self, first=r.start, last=r.stop)
+            for r in found
+            if len(found) > 1
+        )
+
 
 class Tabled(Divided):
     """One whose result is columns, a row a token."""
@@ -75,13 +78,7 @@ class Tabled(Divided):
     @cached_property
     def pieces(self) -> tuple[Request, ...]:
         """A table each."""
-        found = self.ranges(self.piece_tokens)
-        if len(found) < 2:
-            return ()
-        return tuple(
-            TablePiece(subject=self.subject, of=self, first=r.start, last=r.stop)
-            for r in found
-        )
+        return self.cut(TablePiece)
 
     def carry_out(self, worker: Worker) -> None:
         """All rows, or the pieces one after another."""
@@ -97,8 +94,8 @@ class Summed(Divided):
     """One whose result is made from a sum of vectors over all rows."""
 
     @abstractmethod
-    def summand(self, worker: Worker, rows: slice) -> dict[str, Tensor]:
-        """The vectors of some rows."""
+    def summands(self, worker: Worker) -> Summands:
+        """Read what all rows share, and say how the vectors of some come of it."""
 
     @abstractmethod
     def conclude(self, worker: Worker, total: dict[str, Tensor]) -> None:
@@ -107,13 +104,7 @@ class Summed(Divided):
     @cached_property
     def pieces(self) -> tuple[Request, ...]:
         """The last few sums of the tree."""
-        found = self.ranges(self.piece_tokens)
-        if len(found) < 2:
-            return ()
-        level: tuple[Request, ...] = tuple(
-            SumPiece(subject=self.subject, of=self, first=r.start, last=r.stop)
-            for r in found
-        )
+        level = self.cut(SumPiece)
         while len(level) > self.fan:
             level = tuple(
                 SumOfSums(subject=self.subject, of=level[i : i + self.fan])
@@ -136,10 +127,11 @@ class Summed(Divided):
     ) -> dict[str, Tensor]:
         """The sum over some rows, kept beside `path` while it grows."""
         parts = self.ranges(self.part_tokens, first, last)
+        summand = self.summands(worker)
         return running_sum(
             _snapshot(path),
             [f"{part.start}-{part.stop}" for part in parts],
-            lambda place: self.summand(worker, parts[place]),
+            lambda place: summand(parts[place]),
         )
 
 
@@ -169,7 +161,7 @@ class _Piece(Request):
         batches: Sequence[Responses] = self.of.batches
         return batches
 
-    @property
+    @cached_property
     def needs(self) -> tuple[Request, ...]:
         """What the whole holds; the same tuple for all pieces."""
         needs: tuple[Request, ...] = self.of.inputs

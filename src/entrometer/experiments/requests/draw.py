@@ -7,7 +7,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from entrometer.experiments.requests.base import Request, Worker
+from entrometer.experiments.requests.base import Request, Responses, Worker
 from entrometer.policy import sample
 from entrometer.runs import (
     Rollouts,
@@ -21,7 +21,7 @@ from entrometer.tasks.task import Problem, Split
 
 
 @dataclass(frozen=True, kw_only=True)
-class Draw(Request):
+class Draw(Request, Responses):
     """Responses to some prompts, with their rewards: a table of rollouts."""
 
     kind: ClassVar[str] = "rollouts"
@@ -55,11 +55,6 @@ class Draw(Request):
     def group(self) -> np.ndarray:
         """The problem of each."""
         return np.array(self.problems)
-
-    @property
-    def count(self) -> int:
-        """Responses."""
-        return len(self.problems)
 
     @property
     def longest(self) -> int:

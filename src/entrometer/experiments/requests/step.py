@@ -14,7 +14,7 @@ from entrometer.experiments.requests.base import (
     Responses,
     Worker,
 )
-from entrometer.experiments.requests.divided import Summed
+from entrometer.experiments.requests.divided import Summands, Summed
 from entrometer.experiments.requests.draw import Draw
 from entrometer.experiments.update import (
     StepVectors,
@@ -74,10 +74,11 @@ class Step(OverUpdate, Summed):
         """The responses that it is made from, and how the loss pulls on them."""
         return read_batch(self.batch, store)
 
-    def summand(self, worker: Worker, rows: slice) -> dict[str, Tensor]:
+    def summands(self, worker: Worker) -> Summands:
         """One pass backwards over the batch."""
         policy = worker.checkpoint(self.subject).policy
-        return ascent_of(policy, self.read_batch(worker.store).some(rows))
+        batch = self.read_batch(worker.store)
+        return lambda rows: ascent_of(policy, batch.some(rows))
 
     def conclude(self, worker: Worker, total: dict[str, Tensor]) -> None:
         """The step from the whole gradient."""
