@@ -46,13 +46,14 @@ class Step:
 
 
 def tables(runs: Sequence[LongRun], steps: Sequence[Step]) -> str:
-    """Both, as Markdown."""
+    """At the end, over steps, and against one step; as Markdown."""
     return "\n\n".join(
         [
             table(
                 ("loss", "entropy", "reward", "format", "pass@1", "pass@8"),
                 _runs(runs),
             ),
+            table(("loss", "entropy", "pass@1", "pass@8"), _over_steps(runs)),
             table(
                 (
                     *("one step", "long run", "Spearman's ρ of the means"),
@@ -79,6 +80,19 @@ def _runs(runs: Sequence[LongRun]) -> Iterator[list[str]]:
             else:
                 # Seeds are paired: both begin with the same policy.
                 cells.append(f"{(x - y).mean():+.3f} ± {_error(x - y):.3f}")
+        yield cells
+
+
+def _over_steps(runs: Sequence[LongRun]) -> Iterator[list[str]]:
+    for loss in dict.fromkeys(r.loss for r in runs):
+        own = [r for r in runs if r.loss == loss]
+        cells = [loss]
+        for name, places in (("entropy", 2), ("pass_at_1", 3), ("pass_at_8", 3)):
+            means = (
+                np.mean([getattr(r, f"{name}_{step}") for r in own])
+                for step in (0, 24, 48)
+            )
+            cells.append(", ".join(f"{mean:.{places}f}" for mean in means))
         yield cells
 
 
