@@ -25,6 +25,7 @@ from entrometer.runs.seeds import response_seeds
 from entrometer.runs.updates import (
     UpdateBatch,
     UpdateSettings,
+    prompt_name,
     read_update,
     update_path,
     write_update,
@@ -42,6 +43,7 @@ __all__ = [
     "checkpoints",
     "logged_metrics",
     "newest_complete",
+    "prompt_name",
     "publish",
     "read_metrics",
     "read_rollouts",

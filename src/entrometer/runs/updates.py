@@ -2,6 +2,7 @@
 
 # Axes: N responses, F reward functions.
 
+import hashlib
 import json
 import os
 from dataclasses import asdict, dataclass, fields
@@ -12,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 from jaxtyping import Float, Int
+from numpy.typing import ArrayLike
 
 from entrometer.errors import ShapeMismatch
 from entrometer.runs.atomic import DamagedFile, atomic_write
@@ -132,6 +134,12 @@ class UpdateBatch:
         weighted = self.rewards * np.asarray(self.settings.reward_weights)
         total = np.nansum(weighted, axis=1)
         return np.where(np.isnan(weighted).all(axis=1), np.nan, total)
+
+
+def prompt_name(tokens: ArrayLike) -> int:
+    """Name of a prompt: 63 bits of a hash of its token ids."""
+    digest = hashlib.sha256(np.asarray(tokens).astype("<i8").tobytes()).digest()
+    return int.from_bytes(digest[:8], "little") >> 1
 
 
 def update_path(run: str | os.PathLike[str], step: int) -> Path:

@@ -1,6 +1,5 @@
 """Every update batch, kept as a table beside the checkpoints."""
 
-import hashlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -8,7 +7,13 @@ from typing import Any
 import numpy as np
 from accelerate.utils import gather_object
 
-from entrometer.runs import UpdateBatch, UpdateSettings, update_path, write_update
+from entrometer.runs import (
+    UpdateBatch,
+    UpdateSettings,
+    prompt_name,
+    update_path,
+    write_update,
+)
 from entrometer.training.instruments import Instrument, MicroBatch
 
 _Row = dict[str, Any]
@@ -85,7 +90,7 @@ def _rows(micro: MicroBatch) -> list[_Row]:
             {
                 "row": row[i],
                 "group": group[i],
-                "prompt": _name(prompt),
+                "prompt": prompt_name(prompt),
                 "prompt_tokens": prompt,
                 "response_tokens": tokens[i, :length].numpy().astype(np.int64),
                 "counted": counted[i, :length].numpy(),
@@ -104,9 +109,3 @@ def _batch(rows: list[_Row], settings: UpdateSettings) -> UpdateBatch:
         columns[name] = np.array(columns[name], np.int64)
     columns["rewards"] = np.stack(columns["rewards"])
     return UpdateBatch(**columns, settings=settings)
-
-
-def _name(tokens: np.ndarray) -> int:
-    digest = hashlib.sha256(tokens.astype("<i8").tobytes()).digest()
-    # 63 bits: a name is never negative.
-    return int.from_bytes(digest[:8], "little") >> 1

@@ -1,0 +1,42 @@
+"""Files of others are pickles: nothing in them may run."""
+
+import os
+import pickle
+
+import pytest
+import torch
+
+from entrometer.importers import read_foreign
+from entrometer.importers.deepspeed import HARMLESS
+from entrometer.importers.pickles import read_tensors
+from entrometer.policy.sources import UnreadableSource
+
+
+class Hostile:
+    def __init__(self, path):
+        self.path = str(path)
+
+    def __reduce__(self):
+        return os.mkdir, (self.path,)
+
+
+@pytest.mark.parametrize("harmless", [(), HARMLESS])
+def test_a_hostile_file_runs_nothing(harmless, tmp_path):
+    file, mark = tmp_path / "optim_world_size_1_rank_0.pt", tmp_path / "ran"
+    torch.save({"state": Hostile(mark)}, file)
+    with pytest.raises(UnreadableSource, match="not a whole file of tensors"):
+        read_tensors(file, harmless=harmless)
+    assert not mark.exists()
+    # The file is as hostile as it is meant to be.
+    pickle.loads(pickle.dumps(Hostile(mark)))
+    assert mark.exists()
+
+
+def test_a_latest_step_leads_nowhere_else(tmp_path):
+    inside, outside = tmp_path / "_actor", tmp_path / "elsewhere"
+    inside.mkdir()
+    outside.mkdir()
+    (outside / "zero_pp_rank_0_mp_rank_00_optim_states.pt").touch()
+    (inside / "latest").write_text("../elsewhere")
+    with pytest.raises(UnreadableSource, match="got none of them"):
+        read_foreign(inside)
