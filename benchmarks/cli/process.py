@@ -15,9 +15,14 @@ TRAIN = """--policy tiny --task arithmetic --level tiny --imitation.steps 60
 
 def entrometer(*arguments: str) -> tuple[float, str]:
     """Seconds of a command that is started as a user would, and what it printed."""
+    return module("entrometer.cli", *arguments)
+
+
+def module(name: str, *arguments: str) -> tuple[float, str]:
+    """The same of any module."""
     began = time.perf_counter()
     done = subprocess.run(
-        [sys.executable, "-m", "entrometer.cli", *arguments],
+        [sys.executable, "-m", name, *arguments],
         capture_output=True,
         text=True,
         check=False,

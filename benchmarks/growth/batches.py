@@ -1,12 +1,10 @@
 """Draws, forwards and jvps of ever larger batches, each in a process of its own."""
 
 import json
-import subprocess
-import sys
 import tempfile
 from pathlib import Path
 
-from benchmarks.cli.process import train
+from benchmarks.cli.process import module, train
 from benchmarks.harness import Check
 
 SIZES = {"tiny": (64, 512, 4096), "smollm2": (8, 32, 128)}
@@ -46,12 +44,6 @@ def batches() -> tuple[list[Check], dict[str, object]]:
 
 def _measured(policy: str, size: int, trained: Path, store: Path) -> dict[str, float]:
     arguments = [policy, str(size), str(SHARD[policy]), str(trained), str(store)]
-    done = subprocess.run(
-        [sys.executable, "-m", "benchmarks.growth.worker", *arguments],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    found: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
+    _, told = module("benchmarks.growth.worker", *arguments)
+    found: dict[str, float] = json.loads(told.splitlines()[-1])
     return found

@@ -14,14 +14,15 @@ def units(model: nn.Module) -> list[dict[str, Size]]:
     Args:
         model: As it was wrapped; on the meta device it needs no memory.
     """
-    found: dict[str, dict[str, Size]] = {}
-    homes = {name for name, module in model.named_modules() if _wrapped(model)(module)}
-    homes.add("")
-    for name in (n for n, _ in model.named_modules() if n in homes):
-        found[name] = {}
+    wrapped = _wrapped(model)
+    found: dict[str, dict[str, Size]] = {
+        name: {}
+        for name, module in model.named_modules()
+        if not name or wrapped(module)
+    }
     for name, p in model.named_parameters():
         home = name.rpartition(".")[0]
-        while home not in homes:
+        while home not in found:
             home = home.rpartition(".")[0]
         found[home][name] = p.shape
     return [unit for unit in found.values() if unit]
