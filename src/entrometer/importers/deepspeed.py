@@ -14,8 +14,8 @@ import torch
 from torch import Tensor
 
 from entrometer.importers.foreign import Foreign
-from entrometer.importers.optimizers import settings_of
 from entrometer.importers.pickles import read_tensors
+from entrometer.policy.adamw_settings import common_settings, one_step
 from entrometer.policy.sources import UnreadableSource
 
 _OPTIMIZER = re.compile(r"(?:bf16_)?zero_pp_rank_(\d+)_mp_rank_(\d+)_optim_states\.pt")
@@ -83,12 +83,7 @@ def read_deepspeed(path: Path, about: Path) -> Foreign:
     else:
         kept = [own["fp32_flat_groups"] for own in held]
         cut = _Shares(groups, len(held))
-    settings = [settings_of(path, group) for group in inner[0]["param_groups"]]
-    if len({s[:3] for s in settings}) != 1:
-        raise UnreadableSource(
-            f"{path}: expected one learning rate, betas and epsilon for all "
-            f"parameters, got {settings}. Only weight decay may differ between groups."
-        )
+    settings = common_settings(path, inner[0]["param_groups"])
     return Foreign(
         about=about,
         lora=None,
@@ -96,14 +91,14 @@ def read_deepspeed(path: Path, about: Path) -> Foreign:
         first_moment=dict(cut(path, _moments(inner, "exp_avg"))),
         second_moment=dict(cut(path, _moments(inner, "exp_avg_sq"))),
         weight_decay={
-            name: own.weight_decay
-            for group, own in zip(groups, settings, strict=True)
+            name: float(own["weight_decay"])
+            for group, own in zip(groups, inner[0]["param_groups"], strict=True)
             for name in group
         },
         step=_steps(path, inner),
-        learning_rate=settings[0].lr,
-        betas=settings[0].betas,
-        epsilon=settings[0].eps,
+        learning_rate=settings.learning_rate,
+        betas=settings.betas,
+        epsilon=settings.epsilon,
     )
 
 
@@ -168,9 +163,4 @@ def _steps(path: Path, inner: Sequence[Mapping[str, Any]]) -> int:
         for holder in (*own["state"].values(), *own["param_groups"])
         if "step" in holder
     }
-    if len(steps) != 1:
-        raise UnreadableSource(
-            f"{path}: expected one number of steps for all parameters, got "
-            f"{sorted(steps)}. Use a checkpoint whose files are of one step."
-        )
-    return steps.pop()
+    return one_step(path, steps)

@@ -15,9 +15,9 @@ from torch.distributed.tensor import DTensor
 
 from entrometer.importers.foreign import Foreign, Lora
 from entrometer.importers.fsdp_units import fits, units
-from entrometer.importers.optimizers import common_settings
 from entrometer.importers.pickles import read_tensors
 from entrometer.importers.pieces import cut_ranks, joined, split
+from entrometer.policy.adamw_settings import common_settings, one_step
 from entrometer.policy.skeleton import adapted, lora_config, skeleton
 from entrometer.policy.sources import UnreadableSource, read_json
 
@@ -56,18 +56,19 @@ def read_verl(path: Path) -> Foreign:
     cut = next((t for t in models[0].values() if isinstance(t, DTensor)), None)
     once = range(processes) if cut is None else cut_ranks(cut)
     first, second, steps = moments(path, model, [optimizers[rank] for rank in once])
-    settings = common_settings(path, optimizers[0]["param_groups"])
+    groups = optimizers[0]["param_groups"]
+    settings = common_settings(path, groups)
     return Foreign(
         about=about,
         lora=lora,
         weights=weights,
         first_moment=first,
         second_moment=second,
-        weight_decay=dict.fromkeys(first, settings.weight_decay),
+        weight_decay=dict.fromkeys(first, float(groups[0]["weight_decay"])),
         step=steps,
-        learning_rate=settings.lr,
+        learning_rate=settings.learning_rate,
         betas=settings.betas,
-        epsilon=settings.eps,
+        epsilon=settings.epsilon,
     )
 
 
@@ -75,7 +76,14 @@ def moments(
     path: Path, model: nn.Module, optimizers: Sequence[Mapping[str, Any]]
 ) -> tuple[dict[str, Tensor], dict[str, Tensor], int]:
     """First and second moments by name, and the steps behind them."""
-    keys = [key for group in optimizers[0]["param_groups"] for key in group["params"]]
+    groups = optimizers[0]["param_groups"]
+    if len(groups) != 1:
+        raise UnreadableSource(
+            f"{path}: expected all parameters in one group of the optimizer, in the "
+            f"model's order, as verl has them; got {len(groups)} groups. Train without "
+            "groups of your own."
+        )
+    keys = groups[0]["params"]
     named = {name: p.shape for name, p in model.named_parameters()}
     flat = units(model)
     if len(keys) == len(named):
@@ -101,13 +109,7 @@ def moments(
             if whole.dim() == 1 and not fits(block, whole.numel(), len(optimizers)):
                 raise _misfit(path, block, whole.numel())
             own.update(split(whole.flatten(), block))
-    if len(steps) != 1:
-        raise UnreadableSource(
-            f"{path}: expected one number of steps for all parameters, got "
-            f"{sorted(steps)}. Use a checkpoint in which every trained parameter had a "
-            "gradient in every step."
-        )
-    return found["exp_avg"], found["exp_avg_sq"], steps.pop()
+    return found["exp_avg"], found["exp_avg_sq"], one_step(path, steps)
 
 
 def _misfit(path: Path, block: Mapping[str, Size], got: int) -> UnreadableSource:

@@ -9,10 +9,10 @@ import torch
 from torch import Tensor, nn
 
 from entrometer.calculus import AdamWHyperparameters, AdamWState
+from entrometer.policy.adamw_settings import common_settings, not_adamw, one_step
 from entrometer.policy.sources import SourceNotFound, UnreadableSource, one_line
 
 _MOMENTS = {"step", "exp_avg", "exp_avg_sq"}
-_SETTINGS = {"lr", "betas", "eps", "weight_decay", "amsgrad", "maximize"}
 
 # Names that the Trainer of transformers exempts from weight decay.
 _NO_DECAY = re.compile(r"bias|layernorm|rmsnorm|(^|\.|_)norm($|\.)")
@@ -64,7 +64,7 @@ def read_optimizer_state(path: Path, model: nn.Module) -> OptimizerState:
     content = _load(path)
     names = decay_groups(model)
     groups = _check_groups(path, content, names)
-    settings = _common_settings(path, groups)
+    settings = common_settings(path, groups)
     moments = content["state"]
     parameters = dict(model.named_parameters())
     first, second, decay, steps = {}, {}, {}, {}
@@ -84,33 +84,26 @@ def read_optimizer_state(path: Path, model: nn.Module) -> OptimizerState:
             second[name] = _placed(moments[key]["exp_avg_sq"], parameters[name])
             decay[name] = float(group["weight_decay"])
             steps[name] = int(moments[key]["step"])
-    if len(set(steps.values())) != 1:
-        raise UnreadableSource(
-            f"{path}: expected one number of steps for all parameters, got "
-            f"{sorted(set(steps.values()))}. Use a checkpoint in "
-            "which every trained parameter had a gradient in every step."
-        )
     in_order = [name for name in parameters if name in steps]
     return OptimizerState(
         AdamWState(
-            step=steps[in_order[0]],
+            step=one_step(path, steps.values()),
             first_moment={name: first[name] for name in in_order},
             second_moment={name: second[name] for name in in_order},
         ),
         AdamWHyperparameters(
-            betas=settings["betas"],
-            epsilon=settings["eps"],
+            betas=settings.betas,
+            epsilon=settings.epsilon,
             weight_decay={name: decay[name] for name in in_order},
         ),
-        settings["lr"],
+        settings.learning_rate,
         tuple(untouched),
     )
 
 
 def read_learning_rate(path: Path) -> float:
     """The learning rate of the step to come, for which no model is needed."""
-    rate: float = _common_settings(path, _load(path)["param_groups"])["lr"]
-    return rate
+    return common_settings(path, _load(path)["param_groups"]).learning_rate
 
 
 def _load(path: Path) -> Mapping[str, Any]:
@@ -158,41 +151,11 @@ def _check_groups(
     return groups
 
 
-def _common_settings(path: Path, groups: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return lr, betas and eps, equal in all groups that hold a parameter."""
-    found = []
-    for group in groups:
-        if not group["params"]:
-            continue
-        absent = _SETTINGS - group.keys()
-        # Adam without decay is AdamW; with it, the decay goes through the moments.
-        coupled = not group.get("decoupled_weight_decay", True)
-        if absent or group["amsgrad"] or group["maximize"]:
-            got = f"no {', '.join(sorted(absent))}" if absent else "amsgrad or maximize"
-            raise _not_adamw(path, got)
-        if coupled and group["weight_decay"]:
-            raise _not_adamw(path, "weight decay that is part of the gradient (Adam)")
-        beta1, beta2 = group["betas"]
-        found.append(
-            {
-                "lr": float(group["lr"]),
-                "betas": (float(beta1), float(beta2)),
-                "eps": float(group["eps"]),
-            }
-        )
-    if any(settings != found[0] for settings in found):
-        raise UnreadableSource(
-            f"{path}: expected one learning rate, betas and epsilon for all "
-            f"parameters, got {found}. Only weight decay may differ between groups."
-        )
-    return found[0]
-
-
 def _check_moments(
     path: Path, name: str, moments: Mapping[str, Any], parameter: Tensor
 ) -> None:
     if moments.keys() != _MOMENTS:
-        raise _not_adamw(path, f"state {sorted(moments)} for {name}")
+        raise not_adamw(path, f"state {sorted(moments)} for {name}")
     for key in ("exp_avg", "exp_avg_sq"):
         moment = moments[key]
         if moment.shape != parameter.shape:
@@ -206,14 +169,6 @@ def _check_moments(
                 f"{path}: {key} of {name} has values that no training gives (NaN, "
                 "infinite, or a negative square). Use a checkpoint from before."
             )
-
-
-def _not_adamw(path: Path, got: str) -> UnreadableSource:
-    return UnreadableSource(
-        f"{path}: expected torch's AdamW with step, exp_avg and exp_avg_sq; got {got}. "
-        "Train with `optim='adamw_torch'`, or load the weights alone with "
-        "`load_policy`."
-    )
 
 
 def _placed(moment: Tensor, parameter: Tensor) -> Tensor:
