@@ -91,7 +91,13 @@ def _outcomes(
             true = {"entropy": 6e-3 * size, "reward": -5e-3 * size * trade}[objective]
             rows.append(
                 _outcome(
-                    {**where, "step": 40, "name": name, "strength": strength},
+                    {
+                        **where,
+                        "step": 40,
+                        "share": 0.1,
+                        "name": name,
+                        "strength": strength,
+                    },
                     tried,
                     objective,
                     true,

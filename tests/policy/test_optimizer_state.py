@@ -11,8 +11,8 @@ from transformers import AutoConfig, AutoModelForCausalLM, Trainer
 
 from entrometer.policy.optimizer_state import (
     decay_groups,
-    read_learning_rate,
     read_optimizer_state,
+    read_settings,
 )
 from entrometer.policy.sources import SourceNotFound, UnreadableSource
 from entrometer.policy.tiny import tiny_policy
@@ -130,7 +130,7 @@ def test_before_the_first_step_the_state_is_fresh(tmp_path):
     assert not any(m.any() for m in read.state.first_moment.values())
     assert not any(m.any() for m in read.state.second_moment.values())
     assert read.hyperparameters.weight_decay == dict.fromkeys(made.names, 0.1)
-    assert read_learning_rate(path) == 1e-3
+    assert read_settings(path).learning_rate == 1e-3
 
 
 def test_a_parameter_that_never_had_a_gradient_is_left_out_and_named(tmp_path):

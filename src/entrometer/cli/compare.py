@@ -67,13 +67,15 @@ def _point(name: tuple[str, str, str], own: list[Outcome]) -> str:
         for both in ranked
     ]
     heads = ["intervention", "tokens", "entropy", "reward", "below the frontier"]
-    eta = own[0].eta
+    eta, share = own[0].eta, own[0].share
     return (
         f"{', '.join(name)}: against plain Dr-GRPO, a step of {eta:.3g}\n"
         + table(heads, rows, words=1)
         + f"\nas plain: {', '.join(same[1:]) or 'none'}"
         + "\nNats a token, and reward a response, more than plain's step; tokens that "
         "are treated otherwise;\nbrackets: 95% intervals on prompts that chose nothing."
+        f"\nThe minibatch is {share:.0%} of the step, momentum the rest: what is kept "
+        f"up comes to {1 / share:.3g} times its gain a step."
     )
 
 

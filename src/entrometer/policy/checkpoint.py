@@ -8,7 +8,7 @@ import torch
 
 from entrometer.calculus import AdamWHyperparameters, AdamWState
 from entrometer.policy.loading import load_policy
-from entrometer.policy.optimizer_state import read_learning_rate, read_optimizer_state
+from entrometer.policy.optimizer_state import read_optimizer_state, read_settings
 from entrometer.policy.policy import Policy
 from entrometer.policy.precision import Precision
 from entrometer.policy.sources import (
@@ -108,13 +108,26 @@ class Schedule(NamedTuple):
     learning_rate: float
     """Of the step to come."""
 
+    momentum: float
+    """AdamW's first beta."""
+
+    @property
+    def share(self) -> float:
+        r"""Share of one batch in the step to come, $(1-\beta_1)/(1-\beta_1^{n+1})$.
+
+        The rest is momentum of earlier batches; a batch has it back over later steps.
+        """
+        return (1 - self.momentum) / (1 - self.momentum ** (self.step + 1))
+
 
 def read_schedule(path: Path | str) -> Schedule:
     """Read where a checkpoint stands, without its model."""
     path = local_directory(Path(path).expanduser())
+    settings = read_settings(path / "optimizer.pt")
     return Schedule(
         _global_step(path / "trainer_state.json"),
-        read_learning_rate(path / "optimizer.pt"),
+        settings.learning_rate,
+        settings.betas[0],
     )
 
 

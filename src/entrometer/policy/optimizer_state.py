@@ -9,7 +9,12 @@ import torch
 from torch import Tensor, nn
 
 from entrometer.calculus import AdamWHyperparameters, AdamWState
-from entrometer.policy.adamw_settings import common_settings, not_adamw, one_step
+from entrometer.policy.adamw_settings import (
+    AdamWSettings,
+    common_settings,
+    not_adamw,
+    one_step,
+)
 from entrometer.policy.sources import SourceNotFound, UnreadableSource, one_line
 
 _MOMENTS = {"step", "exp_avg", "exp_avg_sq"}
@@ -101,9 +106,9 @@ def read_optimizer_state(path: Path, model: nn.Module) -> OptimizerState:
     )
 
 
-def read_learning_rate(path: Path) -> float:
-    """The learning rate of the step to come, for which no model is needed."""
-    return common_settings(path, _load(path)["param_groups"]).learning_rate
+def read_settings(path: Path) -> AdamWSettings:
+    """The settings of the step to come, for which no model is needed."""
+    return common_settings(path, _load(path)["param_groups"])
 
 
 def _load(path: Path) -> Mapping[str, Any]:

@@ -33,6 +33,10 @@ class Outcome:
     step: int
     """Optimizer steps behind the checkpoint."""
     eta: float
+    share: float
+    """Share of the minibatch in the step; the rest is momentum of earlier ones. An
+    intervention that is kept up comes to `1 / share` times its gain a step, as far as
+    all else stays as it is."""
     name: str
     """Of the intervention."""
     settings: str

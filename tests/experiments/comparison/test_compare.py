@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from entrometer import passes
-from entrometer.calculus import dot, norm
+from entrometer.calculus import adamw_update, dot, norm
 from entrometer.engine import Here, quiet
 from entrometer.errors import EntrometerError
 from entrometer.experiments.carry_out import carry_out, missing
@@ -287,3 +287,31 @@ def test_advice_is_chosen_by_the_other_half(config, compared):
     named = [s for s in found["sentences"] if "that chooses names" in s]
     assert named
     assert not any(f"names {first.settings};" in s for s in named)
+
+
+def test_the_share_of_a_minibatch_is_what_adamw_gives_it(trained, compared):
+    made = load_checkpoint(trained / "checkpoint-2")
+    state, hyper = made.state, made.hyperparameters
+    m = state.first_moment
+    first = adamw_update(m, m, state, hyper)
+    second = adamw_update(m, m, first.state, hyper)
+    for part, step in (("1/1", first), ("2/2", second)):
+        own = [o for o in read_comparison(compared).outcomes if o.minibatch == part]
+        assert [o.share for o in own] == pytest.approx([step.update.kappa] * len(own))
+
+
+def test_what_would_raise_entropy_when_kept_up_is_warned_of(config, compared):
+    rows = read_comparison(compared).outcomes
+    found = {}
+    for gain in (0.09, 0.11):
+        told = [
+            replace(o, observed=-1.0, share=0.1)
+            if o.name == "dr-grpo"
+            else replace(o, observed_gain_low=gain if o.name == "grpo" else -1.0)
+            for o in rows
+        ]
+        said = narrate(config, replace(read_comparison(compared), outcomes=told))
+        found[gain] = [w for w in said["warnings"] if "without end" in w]
+    assert not found[0.09]
+    assert found[0.11]
+    assert all("kept up, grpo would" in warning for warning in found[0.11])

@@ -84,6 +84,7 @@ def _named(point: PointPlan) -> dict[str, Any]:
         "minibatch": point.minibatch,
         "step": point.steps,
         "eta": point.eta,
+        "share": point.share,
     }
 
 

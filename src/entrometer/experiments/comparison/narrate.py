@@ -1,5 +1,6 @@
 """Advice: which setting keeps how much entropy, at what cost, and how sure that is."""
 
+import math
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -92,6 +93,13 @@ def _advice(name: str, pairs: list[Pair], remedies: dict[str, Remedy]) -> Iterat
         f"plain{sure}, for {_told(reward)} of reward: a cost above "
         f"{max(0.0, -reward.low):.2g} is excluded."
     )
+    share = best.entropy.share
+    yield (
+        f"{name}: this minibatch is {share:.0%} of the step and momentum the rest. "
+        f"Kept up, {best.entropy.settings} comes to {1 / share:.3g} times that a step, "
+        f"{entropy.value / share:+.2g} nats a token beside plain's "
+        f"{_changed(plain.entropy):+.2g}, as far as all else stays."
+    )
     yield f"{name}: {_lines(remedies[best.entropy.settings])}"
 
 
@@ -136,6 +144,17 @@ def _warnings(name: str, pairs: list[Pair]) -> Iterator[str]:
             f"and is {plain.observed:+.3g}; the learning rate {plain.eta:.3g} is "
             "outside the linear regime, so trust what was observed."
         )
+    rising = [
+        p.entropy.settings
+        for p in pairs[1:]
+        if p.entropy.told_gain.low / plain.share > -_changed(plain) > 0
+    ]
+    if rising:
+        yield (
+            f"{name}: kept up, {', '.join(rising)} would give back more entropy a step "
+            "than plain Dr-GRPO drains: entropy would rise without end. Train with "
+            "less of it."
+        )
     seen = [p for p in pairs[1:] if p.entropy.changed > 0]
     gains = [p.entropy.told_gain for p in seen]
     vague = [gain for gain in gains if gain.low <= 0 <= gain.high]
@@ -150,7 +169,11 @@ def _told(gain: Gain) -> str:
     return f"{gain.value:+.2g} [{gain.low:+.2g}, {gain.high:+.2g}]"
 
 
+def _changed(o: Outcome) -> float:
+    return o.predicted if math.isnan(o.observed) else o.observed
+
+
 def _value(o: Outcome) -> str:
-    if o.observed == o.observed:
+    if not math.isnan(o.observed):
         return f"{o.observed:+.3g} [{o.observed_low:+.3g}, {o.observed_high:+.3g}]"
     return f"{o.predicted:+.3g} [{o.predicted_low:+.3g}, {o.predicted_high:+.3g}]"

@@ -73,6 +73,9 @@ class PointPlan:
     """Share of the training that is behind it."""
 
     eta: float
+    share: float
+    """Share of the minibatch in its step: the rest is momentum."""
+
     subject: Subject
     """The policy that is updated: after the plain steps on the parts before."""
 
@@ -122,7 +125,8 @@ def plan(config: CompareConfig) -> list[PointPlan]:
 def _point(
     config: CompareConfig, path: Path, name: str, update: str, part: tuple[int, int]
 ) -> PointPlan:
-    steps, learning_rate = read_schedule(path)
+    schedule = read_schedule(path)
+    steps, learning_rate = schedule.step, schedule.learning_rate
     eta = config.eta or learning_rate
     require_rates(path, learning_rate, [eta])
     chosen = variants(config.interventions)
@@ -164,6 +168,7 @@ def _point(
         steps=steps + own - 1,
         progress=read_progress(path),
         eta=eta,
+        share=schedule._replace(step=steps + own - 1).share,
         subject=subject,
         before=tuple(before),
         seen=seen,

@@ -87,7 +87,7 @@ def plan(config: MeasureConfig) -> list[CheckpointPlan]:
 
 def _checkpoint(config: MeasureConfig, path: Path, name: str) -> CheckpointPlan:
     subject = subject_of(config, path)
-    steps, learning_rate = read_schedule(path)
+    steps, learning_rate, _ = read_schedule(path)
     etas = config.etas or tuple(learning_rate * x for x in AROUND)
     require_rates(path, learning_rate, etas, setting="--etas")
     draws = evaluation(config, subject)

@@ -97,7 +97,7 @@ def plan(config: InfluenceConfig) -> list[CheckpointPlan]:
 
 def _checkpoint(config: InfluenceConfig, path: Path, name: str) -> CheckpointPlan:
     subject = subject_of(config, path)
-    steps, learning_rate = read_schedule(path)
+    steps, learning_rate, _ = read_schedule(path)
     eta = config.eta or learning_rate
     if config.remove:
         require_rates(path, learning_rate, [eta])

@@ -91,7 +91,7 @@ def plan(config: KernelConfig) -> list[CheckpointPlan]:
 
 def _checkpoint(config: KernelConfig, path: Path, name: str) -> CheckpointPlan:
     subject = subject_of(config, path)
-    steps, learning_rate = read_schedule(path)
+    steps, learning_rate, _ = read_schedule(path)
     eta = config.eta or learning_rate
     require_rates(path, learning_rate, [eta])
     made = [step_of(config, subject, update, steps) for update in config.updates]
