@@ -11,7 +11,8 @@ copyright = author
 version = release = entrometer.__version__
 
 extensions = [
-    "myst_parser",
+    # Markdown, and notebooks in percent format, which it runs.
+    "myst_nb",
     "sphinx.ext.autodoc",
     "sphinx.ext.napoleon",
     "sphinx.ext.viewcode",
@@ -20,7 +21,13 @@ extensions = [
     "markdown_docstrings",
     "test_role",
 ]
-exclude_patterns = ["_build", "_ext"]
+exclude_patterns = ["_build", "_ext", "conf.py", "figures/*.py"]
+
+nb_custom_formats = {".py": ["jupytext.reads", {"fmt": "py:percent"}]}
+nb_execution_mode = "force"
+nb_execution_timeout = 900
+nb_execution_raise_on_error = True
+nb_merge_streams = True
 
 myst_enable_extensions = ["amsmath", "colon_fence", "dollarmath"]
 myst_heading_anchors = 3

@@ -2,8 +2,7 @@
 
 import torch
 
-from entrometer import calculus, oracles, tokens
-from entrometer import estimators as em
+from entrometer import calculus, estimators, oracles, tokens
 
 policy = oracles.EnumerablePolicy()
 theta = policy.parameters(seed=0)
@@ -16,7 +15,7 @@ for k in range(policy.length):
     p = policy.logits(theta, prompt, sampled)[:, k].softmax(dim=-1)
     sampled[:, k] = torch.multinomial(p, 1, generator=generator)[:, 0]
 mask = tokens.response_mask(sampled, eos=oracles.EOS)
-responses = em.Responses.from_mask(torch.arange(1000).numpy(), mask.numpy())
+responses = estimators.Responses.from_mask(torch.arange(1000).numpy(), mask.numpy())
 
 
 # Passes: the tables S and H, here, after a step, and along it.
@@ -27,17 +26,21 @@ def tables(params: calculus.Vector) -> tuple[torch.Tensor, torch.Tensor]:
 
 
 eta, v = 0.05, {name: -0.3 * x.sign() for name, x in theta.items()}
-here = em.Tables(*(x[mask].numpy() for x in tables(theta)))
-there = em.Tables(*(x[mask].numpy() for x in tables(calculus.add(theta, v, scale=eta))))
-along = em.Tangents(*(x[mask].numpy() for x in calculus.jvp(tables, theta, v).first))
+here = estimators.Tables(*(x[mask].numpy() for x in tables(theta)))
+there = estimators.Tables(
+    *(x[mask].numpy() for x in tables(calculus.add(theta, v, scale=eta)))
+)
+along = estimators.Tangents(
+    *(x[mask].numpy() for x in calculus.jvp(tables, theta, v).first)
+)
 
 # Estimators: the true change and its linear prediction, from the same samples.
-weighting = em.Weighting.PER_DECISION
-change = em.entropy_change(
-    em.change_statistics(responses, here, there, weighting=weighting)
+weighting = estimators.Weighting.PER_DECISION
+change = estimators.entropy_change(
+    estimators.change_statistics(responses, here, there, weighting=weighting)
 )
-linear = eta * em.linear_term(
-    em.linear_statistics(responses, here, along, weighting=weighting)
+linear = eta * estimators.linear_term(
+    estimators.linear_statistics(responses, here, along, weighting=weighting)
 )
 exact = oracles.entropy_per_token(policy)
 truth = exact(oracles.moved(theta, v, eta)) - exact(theta)

@@ -5,7 +5,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
-from entrometer.cli.progress import Ticker
+from entrometer.api.progress import Ticker
 from entrometer.report import write_figures
 from entrometer.runs.rows import write_rows
 

@@ -16,7 +16,7 @@ from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
-from entrometer.cli.progress import Ticker
+from entrometer.api.progress import Ticker
 from entrometer.experiments.comparison.config import CompareConfig
 from entrometer.recipes import tiny_twin
 from entrometer.runs.rows import write_rows

@@ -5,8 +5,8 @@ import re
 
 import pytest
 
+from entrometer.api import read
 from entrometer.cli import main
-from entrometer.cli.compare import EXPERIMENT
 from entrometer.experiments.requests import Worker
 from entrometer.runs.comparison import read_comparison
 from tests.cli.conftest import CONFIG, at, quietly, strictly
@@ -56,7 +56,7 @@ def test_a_mistake_is_one_line(trained, tmp_path, capsys, arguments, said):
 
 
 def test_text_ranks_the_remedies_and_says_the_advice(compared):
-    text = EXPERIMENT.told(compared, None)
+    text = read(compared).told(None)
     summary = json.loads((compared / "summary.json").read_bytes())
     assert all(sentence in text for sentence in summary["sentences"])
     for point in ("1/1", "2/2"):

@@ -5,8 +5,8 @@ import re
 
 import pytest
 
+from entrometer.api import read
 from entrometer.cli import main
-from entrometer.cli.influence import EXPERIMENT
 from entrometer.experiments.requests import Worker
 from entrometer.runs.influence import read_influence
 from tests.cli.conftest import CONFIG, FEW, at, strictly
@@ -28,7 +28,7 @@ def test_too_few_prompts_for_the_folds_are_one_line(trained, tmp_path, capsys):
 
 
 def test_text_has_the_balance_the_most_draining_tokens_and_the_kinds(influenced):
-    text = EXPERIMENT.told(influenced, None)
+    text = read(influenced).told(None)
     found = read_influence(influenced)
     summary = json.loads((influenced / "summary.json").read_bytes())
     assert all(sentence in text for sentence in summary["sentences"])

@@ -5,8 +5,8 @@ import re
 
 import pytest
 
+from entrometer.api import read
 from entrometer.cli import main
-from entrometer.cli.kernel import EXPERIMENT
 from entrometer.experiments.requests import Worker
 from entrometer.runs.kernel import read_kernel
 from tests.cli.conftest import CONFIG, at, quietly, strictly
@@ -45,7 +45,7 @@ def test_too_few_problems_are_one_line(trained, tmp_path, capsys):
 
 
 def test_text_has_the_whole_and_the_blocks(kernelled):
-    text = EXPERIMENT.told(kernelled, None)
+    text = read(kernelled).told(None)
     found = read_kernel(kernelled)
     summary = json.loads((kernelled / "summary.json").read_bytes())
     assert all(sentence in text for sentence in summary["sentences"])

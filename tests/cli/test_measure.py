@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import torch
 
-from entrometer.cli import experiment, main
-from entrometer.cli.measure import EXPERIMENT
+from entrometer.api import finished, read
+from entrometer.cli import main
 from entrometer.experiments.requests import Worker
 from entrometer.runs import verify
 from entrometer.runs.measurement import read_measurement
@@ -161,7 +161,7 @@ def test_passes_of_another_store_are_found(measured, tmp_path, monkeypatch):
 
 
 def test_text_has_sentences_rows_warnings_and_the_report(measured):
-    text = EXPERIMENT.told(measured, measured / "report.html")
+    text = read(measured).told(measured / "report.html")
     summary = json.loads((measured / "summary.json").read_bytes())
     assert all(sentence in text for sentence in summary["sentences"])
     assert text.count("checkpoint-2  recorded") == 4
@@ -171,8 +171,8 @@ def test_text_has_sentences_rows_warnings_and_the_report(measured):
 
 
 def test_missing_report_packages_do_not_cost_the_results(measured, monkeypatch, capsys):
-    monkeypatch.setattr(experiment, "find_spec", lambda name: None)
-    assert EXPERIMENT.report(measured) is None
+    monkeypatch.setattr(finished, "find_spec", lambda name: None)
+    assert read(measured).report() is None
     assert "pip install 'entrometer[report]'" in capsys.readouterr().err
 
 

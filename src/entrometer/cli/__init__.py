@@ -4,6 +4,7 @@ import os
 import sys
 from collections.abc import Sequence
 
+from entrometer.api.output import plain
 from entrometer.cli import (
     compare,
     demo,
@@ -16,7 +17,6 @@ from entrometer.cli import (
     report,
     train,
 )
-from entrometer.cli.output import plain
 from entrometer.cli.verb import Verb
 from entrometer.errors import EntrometerError, nearest_name
 

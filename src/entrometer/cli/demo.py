@@ -7,8 +7,8 @@ from contextlib import redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
 
+from entrometer.api.output import plain, print_json
 from entrometer.cli import evaluate, measure, report, train
-from entrometer.cli.output import plain, print_json
 from entrometer.cli.parse import Flag, parse
 from entrometer.cli.verb import Verb
 from entrometer.errors import InvalidValue

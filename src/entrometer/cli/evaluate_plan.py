@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from entrometer.cli.output import clock, print_json
+from entrometer.api.output import clock, print_json
 from entrometer.cli.timing import Line, seconds
 from entrometer.evaluation import chosen_problems, draw_shard, evaluation_key
 from entrometer.evaluation.config import EvaluationConfig

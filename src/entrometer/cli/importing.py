@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import tyro
 
-from entrometer.cli.output import plain, print_json
+from entrometer.api.output import plain, print_json
 from entrometer.cli.parse import Flag, parse
 from entrometer.errors import InvalidValue
 

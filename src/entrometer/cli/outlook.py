@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from entrometer.cli.output import clock, plain, print_json, table
+from entrometer.api.output import clock, plain, print_json, table
 from entrometer.experiments.config import ExperimentConfig
 
 if TYPE_CHECKING:

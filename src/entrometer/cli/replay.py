@@ -8,12 +8,15 @@ from typing import Annotated, Any
 
 import tyro
 
-from entrometer.cli import compare, influence, kernel, measure
+from entrometer.api.experiment import Experiment
+from entrometer.api.experiments.compare import COMPARE
+from entrometer.api.experiments.influence import INFLUENCE
+from entrometer.api.experiments.kernel import KERNEL
+from entrometer.api.experiments.measure import MEASURE
+from entrometer.api.output import plain, print_json
+from entrometer.api.progress import Ticker
 from entrometer.cli.difference import first_difference
-from entrometer.cli.experiment import Experiment
-from entrometer.cli.output import plain, print_json
 from entrometer.cli.parse import Flag, parse
-from entrometer.cli.progress import Ticker
 from entrometer.cli.settings import read_settings
 from entrometer.errors import InvalidValue
 from entrometer.runs import checkpoints
@@ -100,7 +103,7 @@ def _kind(old: Path) -> Kind:
 def _again(experiment: Experiment[Any]) -> Callable[[Path, Path], Path]:
     def again(old: Path, new: Path) -> Path:
         settings = read_settings(experiment.verb, experiment.config, old)
-        experiment.carry_out(experiment.config(**settings), new, new / "passes")
+        experiment.carry_out(experiment.config(**settings), new)
         return new
 
     return again
@@ -137,15 +140,15 @@ def _evaluate(old: Path, new: Path) -> Path:
 _RESULTS = ("results/*.parquet",)
 
 KINDS = {
-    "etas": Kind("measurement", _again(measure.EXPERIMENT), _RESULTS),
-    "past": Kind("influence", _again(influence.EXPERIMENT), _RESULTS),
+    "etas": Kind("measurement", _again(MEASURE), _RESULTS),
+    "past": Kind("influence", _again(INFLUENCE), _RESULTS),
     "kernel_prompts": Kind(
         "kernel",
-        _again(kernel.EXPERIMENT),
+        _again(KERNEL),
         # The seconds that it took are in the table `whole`.
         tuple(f"results/{name}.parquet" for name in TABLES if name != "whole"),
     ),
-    "minibatches": Kind("comparison", _again(compare.EXPERIMENT), _RESULTS),
+    "minibatches": Kind("comparison", _again(COMPARE), _RESULTS),
     "imitation": Kind(
         "training", _train, ("updates/*.parquet", "checkpoint-*/*.safetensors")
     ),

@@ -8,24 +8,13 @@ from typing import Annotated, Any, Literal, TypeVar
 
 import tyro
 
+from entrometer.api.settings import require_known, run_directory, trained_settings
 from entrometer.cli.parse import Flag, Habits, parse
-from entrometer.errors import InvalidValue, nearest_name
+from entrometer.errors import InvalidValue
 from entrometer.experiments.config import ExperimentConfig
 from entrometer.tasks.task import Split
-from entrometer.training.config import read_config
 
 Config = TypeVar("Config", bound=ExperimentConfig)
-
-_TRAINED = (
-    "task",
-    "level",
-    "policy",
-    "problems",
-    "temperature",
-    "max_tokens",
-    "max_grad_norm",
-    "intervention",
-)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,17 +73,13 @@ def resolve(
         not asked.checkpoints or (directory / "config.json").exists()
     )
     begin = (
-        read_settings(verb, config, directory) if begun else _trained(asked.checkpoints)
+        read_settings(verb, config, directory)
+        if begun
+        else trained_settings(asked.checkpoints)
     )
     default = replace(command(), **begin)
     given: Any = parse(command, arguments, verb=verb, default=default)
-    for path in given.checkpoints:
-        _require_directory(Path(path))
-    if not given.task:
-        raise InvalidValue(
-            f"expected --task, for {Path(given.checkpoints[0]).parent} has no "
-            "config.json of a training that would name it; name it"
-        )
+    require_known(given.checkpoints, given.task, "--task")
     settings = {name: getattr(given, name) for name in _names(config)}
     return given, config(**settings), directory
 
@@ -137,41 +122,4 @@ def _directory(verb: str, command: Asked) -> Path:
             "expected checkpoints, got none; name a directory checkpoint-N, or with "
             "--resume the --run to go on with"
         )
-    names = [Path(path).resolve().name for path in command.checkpoints]
-    return Path("runs") / f"{verb}-{'-'.join(names)}"
-
-
-def _trained(checkpoints: Sequence[str]) -> dict[str, Any]:
-    """What the trainings beside the checkpoints have to say, in one voice."""
-    found: dict[str, Any] = {"task": ""}
-    spoke: Path | None = None
-    for parent in dict.fromkeys(Path(path).parent for path in checkpoints):
-        if not _is_training(parent / "config.json"):
-            continue
-        config = read_config(parent)
-        said = {name: getattr(config, name) for name in _TRAINED}
-        if spoke is not None and said != found:
-            name = next(n for n in _TRAINED if said[n] != found[n])
-            raise InvalidValue(
-                f"expected checkpoints of like trainings, got {name}={found[name]!r} "
-                f"in {spoke} and {said[name]!r} in {parent}; measure them apart"
-            )
-        found, spoke = said, parent
-    return found
-
-
-def _is_training(path: Path) -> bool:
-    """Whether a file is the config of a training of ours, and not of a model's."""
-    try:
-        return "imitation" in json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, TypeError):
-        return False
-
-
-def _require_directory(path: Path) -> None:
-    if not path.is_dir():
-        beside = [p.name for p in path.parent.glob("*") if p.is_dir()]
-        raise InvalidValue(
-            f"expected a checkpoint in {path}, got no such directory."
-            f"{nearest_name(path.name, beside)}"
-        )
+    return run_directory(verb, command.checkpoints)

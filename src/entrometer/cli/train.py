@@ -8,9 +8,9 @@ from typing import Annotated
 
 import tyro
 
-from entrometer.cli.output import plain, print_json
+from entrometer.api.output import plain, print_json
+from entrometer.api.progress import Ticker
 from entrometer.cli.parse import Flag, Habits, parse
-from entrometer.cli.progress import Ticker
 from entrometer.errors import InvalidValue
 from entrometer.recipes import recipe
 from entrometer.training.config import TrainConfig, read_config

@@ -7,7 +7,7 @@ from random import Random
 
 import numpy as np
 
-from entrometer.cli.output import clock, plain, print_json
+from entrometer.api.output import clock, plain, print_json
 from entrometer.cli.timing import Line, seconds
 from entrometer.errors import EntrometerError
 from entrometer.estimators import GradientWeights

@@ -2,12 +2,12 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from io import StringIO
 from pathlib import Path
 
 import jinja2
 from markupsafe import Markup
 
-from entrometer import __version__
 from entrometer.errors import InvalidValue
 from entrometer.report import tables
 from entrometer.report.agreement import agreements
@@ -35,6 +35,7 @@ from entrometer.report.table import Table
 from entrometer.report.text import carried, shown
 from entrometer.report.whole import whole_kernels
 from entrometer.runs import atomic_write
+from entrometer.version import __version__
 
 FORMATS = ("svg", "png", "pdf")
 
@@ -76,12 +77,27 @@ def write_report(runs: Sequence[Path], out: Path) -> Path:
     Returns:
         `out`.
     """
-    read = read_runs(runs)
-    page = render(read)
+    page = report_page(runs)
     out.parent.mkdir(parents=True, exist_ok=True)
     with atomic_write(out) as file:
         file.write(page.encode())
     return out
+
+
+def report_page(runs: Sequence[Path]) -> str:
+    """The page of finished runs, as text."""
+    return render(read_runs(runs))
+
+
+def draw_figures(run: Path) -> dict[str, str]:
+    """Each figure of a run as SVG, by the name of its file."""
+    drawn = {}
+    with style():
+        for plot in plots(read_runs([run]))[0]:
+            file = StringIO()
+            plot.draw().savefig(file, format="svg", metadata={"Date": None})
+            drawn[plot.key] = file.getvalue()
+    return drawn
 
 
 def write_figures(

@@ -35,8 +35,8 @@ class Outcome:
     eta: float
     share: float
     """Share of the minibatch in the step; the rest is momentum of earlier ones. An
-    intervention that is kept up comes to `1 / share` times its gain a step, as far as
-    all else stays as it is."""
+    intervention that is kept up comes to `1 / share` times its gain a step if nothing
+    answers it; trainings gave a fifth to all of that."""
     name: str
     """Of the intervention."""
     settings: str

@@ -40,19 +40,24 @@ def write_rows(
 
 def read_rows(path: str | os.PathLike[str], kind: type[Row]) -> list[Row]:
     """Read what `write_rows` wrote for this class; refuse any other file."""
-    schema = _schema(kind)
+    records = read_arrow(path, kind).to_pylist()
+    return [kind(**_record(record)) for record in records]
+
+
+def read_arrow(path: str | os.PathLike[str], kind: type) -> pa.Table:
+    """The same as a table."""
     with open(path, "rb") as file:
         try:
             table = pq.ParquetFile(file, page_checksum_verification=True).read()
             table.validate(full=True)
-            if not table.schema.equals(schema, check_metadata=True):
+            if not table.schema.equals(_schema(kind), check_metadata=True):
                 raise ValueError(f"its columns are {table.schema.names}")
-            return [kind(**_record(record)) for record in table.to_pylist()]
-        except (pa.ArrowException, OSError, TypeError, ValueError) as error:
+        except (pa.ArrowException, OSError, ValueError) as error:
             raise DamagedFile(
                 f"expected rows of {kind.__name__} in {os.fspath(path)}, got a file "
                 f"that is damaged or of something else ({error}); make it again"
             ) from error
+    return table
 
 
 def read_tables(run: Path, kinds: Mapping[str, type]) -> dict[str, Any]:

@@ -311,7 +311,7 @@ def test_what_would_raise_entropy_when_kept_up_is_warned_of(config, compared):
             for o in rows
         ]
         said = narrate(config, replace(read_comparison(compared), outcomes=told))
-        found[gain] = [w for w in said["warnings"] if "without end" in w]
+        found[gain] = [w for w in said["warnings"] if "rises instead" in w]
     assert not found[0.09]
     assert found[0.11]
-    assert all("kept up, grpo would" in warning for warning in found[0.11])
+    assert all("kept up, grpo can" in warning for warning in found[0.11])

@@ -96,9 +96,9 @@ def _advice(name: str, pairs: list[Pair], remedies: dict[str, Remedy]) -> Iterat
     share = best.entropy.share
     yield (
         f"{name}: this minibatch is {share:.0%} of the step and momentum the rest. "
-        f"Kept up, {best.entropy.settings} comes to {1 / share:.3g} times that a step, "
-        f"{entropy.value / share:+.2g} nats a token beside plain's "
-        f"{_changed(plain.entropy):+.2g}, as far as all else stays."
+        f"Kept up, {best.entropy.settings} comes to at most {1 / share:.3g} times that "
+        f"a step if nothing answers it: {entropy.value / share:+.2g} nats a token "
+        f"beside plain's {_changed(plain.entropy):+.2g}."
     )
     yield f"{name}: {_lines(remedies[best.entropy.settings])}"
 
@@ -151,9 +151,9 @@ def _warnings(name: str, pairs: list[Pair]) -> Iterator[str]:
     ]
     if rising:
         yield (
-            f"{name}: kept up, {', '.join(rising)} would give back more entropy a step "
-            "than plain Dr-GRPO drains: entropy would rise without end. Train with "
-            "less of it."
+            f"{name}: kept up, {', '.join(rising)} can give back more entropy a step "
+            "than plain Dr-GRPO drains, so that entropy rises instead. Begin with less "
+            "of it, and watch."
         )
     seen = [p for p in pairs[1:] if p.entropy.changed > 0]
     gains = [p.entropy.told_gain for p in seen]

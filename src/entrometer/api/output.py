@@ -34,6 +34,11 @@ def table(
     )
 
 
+def interval(value: float, low: float, high: float) -> str:
+    """An estimate with its interval, for a table."""
+    return f"{value:+.3g} [{low:+.3g}, {high:+.3g}]"
+
+
 def clock(seconds: float) -> str:
     """A time as people read it: 0:42, 12:00 or 1:30:00."""
     minutes, rest = divmod(round(seconds), 60)

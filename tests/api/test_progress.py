@@ -2,8 +2,8 @@ import re
 
 import pytest
 
-from entrometer.cli import progress
-from entrometer.cli.progress import Ticker
+from entrometer.api import progress
+from entrometer.api.progress import Ticker
 from entrometer.engine import Status
 
 

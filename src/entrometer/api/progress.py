@@ -7,7 +7,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING
 
-from entrometer.cli.output import clock, plain
+from entrometer.api.output import clock, plain
 
 if TYPE_CHECKING:
     from entrometer.engine import Status

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from entrometer.cli.output import clock, plain, print_json, table
+from entrometer.api.output import clock, plain, print_json, table
 from tests.cli.conftest import strictly
 
 

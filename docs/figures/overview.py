@@ -1,0 +1,92 @@
+"""Draw overview.svg, the README's picture, from the tables of the studies.
+
+Usage: python docs/figures/overview.py
+"""
+
+from pathlib import Path
+
+import matplotlib.pyplot as plt
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.colors import TwoSlopeNorm
+
+here = Path(__file__).parent
+studies = here.parents[1] / "studies"
+BLUE, RED, GREY = "#2166ac", "#b2182b", "#777777"
+NAME = "checkpoint-24"
+
+
+def collapse(ax: Axes) -> None:
+    """Entropy over steps, and the step that the other panels are about."""
+    metrics = pd.read_parquet(studies / "reference/metrics.parquet")
+    entropy = metrics["entropy/token"].rolling(4, min_periods=1).mean()
+    ax.plot(metrics["step"], entropy, color=BLUE)
+    ax.axvline(24, color=GREY, lw=0.8, ls=":")
+    ax.text(25, entropy.max() * 0.97, "which tokens\nof this update?", va="top", size=8)
+    ax.set(xlabel="step of Dr-GRPO", ylabel="entropy, nats a token", ylim=(0, None))
+    ax.set_title("Entropy collapses", loc="left")
+
+
+def tokens(ax: Axes) -> None:
+    """Responses of the update, every token coloured by its influence on entropy."""
+    table = pd.read_parquet(studies / "influence/tokens.parquet")
+    table = table[(table["checkpoint"] == NAME) & (table["update"] == "recorded")]
+    shown = table.groupby("response")["entropy"].min().nsmallest(4).index
+    norm = TwoSlopeNorm(0, -1.5, 1.5)
+    ax.set(xlim=(0, 52), ylim=(-9.6, 0.6))
+    ax.axis("off")
+    line = 0.0
+    for response in shown:
+        own = table[table["response"] == response].sort_values("position")
+        column = 0
+        for text, influence in zip(own["text"], own["entropy"], strict=True):
+            text = text.replace("<|im_end|>", "")
+            if column + len(text) > 51:
+                line, column = line - 1.05, 0
+            ax.text(
+                column,
+                line,
+                text,
+                family="monospace",
+                size=9.3,
+                parse_math=False,
+                bbox={
+                    "facecolor": plt.colormaps["RdBu"](norm(influence)),
+                    "edgecolor": "none",
+                    "pad": 1.2,
+                    "alpha": 0.75,
+                },
+            )
+            column += len(text)
+        line -= 1.4
+    ax.set_title("These drain (red) and restore (blue)", loc="left")
+
+
+def remedies(ax: Axes) -> None:
+    """What losses keep, predicted by influence and really taken."""
+    table = pd.read_parquet(studies / "interventions/recorded/outcomes.parquet")
+    table = table[table["tried"] & (table["changed"] > 0)]
+    table = table[(table["objective"] == "entropy") & (table["name"] != "dr-grpo")]
+    table = table[table["name"] != "grpo"]
+    ax.axline((0, 0), slope=1, color=GREY, lw=0.8)
+    ax.errorbar(
+        1e3 * table["gain"],
+        1e3 * table["observed_gain"],
+        yerr=1.96e3 * table["observed_gain_se"],
+        fmt="o",
+        ms=3,
+        lw=0.6,
+        color=BLUE,
+    )
+    ax.set(xlabel="predicted, 10⁻³ nats a token", ylabel="step really taken")
+    ax.set_title("Remedies, before the GPU-hours", loc="left")
+
+
+plt.rcParams |= {"svg.hashsalt": "overview", "font.size": 9}
+fig, axes = plt.subplots(
+    1, 3, figsize=(11.5, 3), width_ratios=(1, 1.5, 1), layout="constrained"
+)
+for ax, draw in zip(axes, (collapse, tokens, remedies), strict=True):
+    ax.spines[["top", "right"]].set_visible(False)
+    draw(ax)
+fig.savefig(here / "overview.svg", metadata={"Date": None}, facecolor="white")

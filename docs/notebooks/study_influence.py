@@ -1,0 +1,68 @@
+# ---
+# jupyter:
+#   jupytext:
+#     text_representation:
+#       extension: .py
+#       format_name: percent
+# ---
+
+# %% [markdown]
+# # Which tokens drain entropy
+#
+# Every token of four recorded updates, with its influence on entropy and on expected reward
+# (`studies/influence`). Influence is per unit learning rate; a negative one on entropy drains.
+
+# %%
+from pathlib import Path
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pandas as pd
+
+study = Path("../../studies/influence")
+tokens = pd.read_parquet(study / "tokens.parquet")
+balance = pd.read_parquet(study / "balance.parquet")
+columns = ["text", "kind", "advantage", "S", "entropy", "entropy_se", "reward"]
+tokens.sort_values("entropy")[["checkpoint", *columns]].head(8)
+
+# %% [markdown]
+# ## A few tokens do most of it
+#
+# The share of all draining that the most draining tokens do.
+
+# %%
+fig, ax = plt.subplots(figsize=(5, 3.4), layout="constrained")
+for name, part in tokens.groupby("checkpoint", sort=False):
+    drain = np.sort(-part["entropy"].clip(upper=0))[::-1]
+    share = np.arange(1, len(drain) + 1) / len(drain)
+    ax.plot(share, np.cumsum(drain) / drain.sum(), label=name)
+ax.set(xscale="log", xlabel="share of the tokens", ylabel="share of the draining")
+ax.legend(frameon=False)
+# %% [markdown]
+# ## Batch, momentum, decay
+#
+# Tokens of this batch are a part of the step; the rest is momentum of those before.
+
+# %%
+rows = balance[balance["objective"] == "entropy"]
+(rows["value"] * rows["learning_rate"]).groupby(
+    [rows["checkpoint"], rows["part"]], sort=False
+).mean().unstack().round(4)
+
+# %% [markdown]
+# ## Do cheap scores find them?
+#
+# Rank correlation of influence with what published remedies select by.
+
+# %%
+scores = pd.read_parquet(study / "scores.parquet")
+token = scores.query("level == 'token' and target == 'entropy'")
+token.pivot_table("rho", "score", "checkpoint", sort=False).round(2)
+
+# %% [markdown]
+# ## Taking them out does what was predicted
+
+# %%
+removals = pd.read_parquet(study / "removals.parquet")
+entropy = removals[removals["objective"] == "entropy"]
+entropy[["checkpoint", "by", "tokens", "predicted", "observed", "observed_se"]]

@@ -1,0 +1,108 @@
+# ---
+# jupyter:
+#   jupytext:
+#     text_representation:
+#       extension: .py
+#       format_name: percent
+# ---
+
+# %% [markdown]
+# # Reading a training
+#
+# Progress, entropy, signal and evaluations of one training, and of several beside each other. The
+# runs here are SmolLM2-135M on sums: the reference run under plain Dr-GRPO (`studies/reference`), and
+# the same beginning under two entropy bonuses. Put your own directories in their place.
+
+# %%
+from pathlib import Path
+
+import matplotlib.pyplot as plt
+
+import entrometer as em
+
+studies = Path("../../studies")
+runs = {
+    "plain": em.read(studies / "reference"),
+    "bonus 0.003": em.read(studies / "interventions/smollm2/weak"),
+    "bonus 0.03": em.read(studies / "interventions/smollm2/strong"),
+}
+metrics = {name: run.frame("metrics") for name, run in runs.items()}
+plain = metrics["plain"]
+list(plain.columns)
+
+# %% [markdown]
+# ## Progress, entropy and signal
+#
+# `entropy/token` is the entropy of the batch that was sampled, in nats a token;
+# `frac_reward_zero_std` the share of prompts whose responses all have the same reward: they give
+# no gradient.
+
+# %%
+fig, axes = plt.subplots(1, 3, figsize=(10, 2.8), layout="constrained")
+shown = {
+    "reward": "reward a response",
+    "entropy/token": "entropy, nats a token",
+    "frac_reward_zero_std": "prompts without signal",
+}
+for ax, (column, label) in zip(axes, shown.items(), strict=True):
+    for name, frame in metrics.items():
+        smooth = frame[column].rolling(4, min_periods=1).mean()
+        ax.plot(frame["step"], smooth, label=name)
+    ax.set(xlabel="step", ylabel=label)
+axes[0].legend(frameon=False)
+# %% [markdown]
+# ## How far did the policy move?
+#
+# The KL divergence from the start, where a training logs it (`kl`; TRL does with `beta > 0`); these
+# did not. What every training has is the clip: the share of tokens whose ratio left the trust
+# region, 0 where each batch is used once.
+
+# %%
+plain[["step", "clip_ratio/region_mean", "grad_norm", "learning_rate"]].tail(4)
+
+# %% [markdown]
+# ## Noise
+#
+# The gradient noise scale, in prompts: an update of fewer is mostly noise. A single step says
+# little of it; all of them together more.
+
+# %%
+trace, signal = plain["noise_scale/trace"].sum(), plain["noise_scale/signal"].sum()
+print(f"noise scale over all steps: {trace / signal:.0f} prompts; an update has 8")
+
+# %% [markdown]
+# ## Predicted and observed
+#
+# Every eighth step the trainer foretold what its step would do to entropy, and then looked.
+
+# %%
+plain.dropna(subset="predicted_change/predicted").set_index("step")[
+    ["predicted_change/predicted", "predicted_change/observed"]
+].round(4)
+
+# %% [markdown]
+# ## Evaluations
+#
+# `entrometer eval RUN` evaluates every checkpoint on problems that were held out; intervals are
+# clustered by problem.
+
+# %%
+fig, axes = plt.subplots(1, 3, figsize=(10, 2.8), layout="constrained")
+for ax, column in zip(axes, ("pass_at_1", "pass_at_8", "entropy"), strict=True):
+    for name, run in runs.items():
+        if "evaluation" not in run.names:
+            continue
+        e = run.frame("evaluation")
+        line = ax.plot(e["step"], e[column], marker="o", label=name)[0]
+        ax.fill_between(
+            e["step"],
+            e[f"{column}_low"],
+            e[f"{column}_high"],
+            alpha=0.2,
+            color=line.get_color(),
+        )
+    ax.set(xlabel="step", ylabel=column)
+axes[0].legend(frameon=False)
+
+# %% [markdown]
+# `entrometer report RUN RUN` writes the same comparison as one page.

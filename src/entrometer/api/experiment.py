@@ -1,0 +1,67 @@
+"""An experiment on checkpoints as its users know it: from settings to a result."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
+
+from entrometer.api.progress import Ticker
+from entrometer.experiments.config import ExperimentConfig
+
+if TYPE_CHECKING:
+    from entrometer.engine import Engine
+    from entrometer.experiments.forecast import Outlook
+
+Config = TypeVar("Config", bound=ExperimentConfig)
+
+
+class Functions(NamedTuple):
+    """The functions of an experiment, which need torch."""
+
+    carry_out: Callable[..., object]
+    """`carry_out(config, run, store=, progress=, engine=)` leaves a run directory."""
+
+    foresee: "Callable[[Any, Path], Outlook]"
+    """`foresee(config, store)` plans it, and times a little of it."""
+
+
+@dataclass(frozen=True)
+class Experiment(Generic[Config]):
+    """What an experiment is called, what it is told, does and leaves."""
+
+    verb: str
+    """Of the command line."""
+
+    kind: str
+    """What the manifest of its results says."""
+
+    tables: Mapping[str, type]
+    """Classes of rows by the name of their table; the first is the main one."""
+
+    config: type[Config]
+
+    functions: Callable[[], Functions]
+    """Loads it; help is told without."""
+
+    text: Callable[[Path], Sequence[str]]
+    """The tables of a finished run, as paragraphs."""
+
+    rows: Callable[[Path], dict[str, Any]]
+    """The same as records."""
+
+    def carry_out(
+        self,
+        config: Config,
+        directory: Path,
+        store: Path | None = None,
+        engine: "Engine | None" = None,
+    ) -> None:
+        """Carry the experiment out, and show how far it has come."""
+        # An older one would be sealed with the new results.
+        (directory / "report.html").unlink(missing_ok=True)
+        with Ticker(log=directory / "progress.log") as ticker:
+            progress = partial(ticker.work, self.verb)
+            self.functions().carry_out(
+                config, directory, store=store, progress=progress, engine=engine
+            )

@@ -1,0 +1,1 @@
+"""The experiments that there are, one a file."""

@@ -1,0 +1,69 @@
+"""What a training beside its checkpoints says of the settings of an experiment."""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from entrometer.errors import InvalidValue, nearest_name
+from entrometer.training.config import read_config
+
+_TRAINED = (
+    "task",
+    "level",
+    "policy",
+    "problems",
+    "temperature",
+    "max_tokens",
+    "max_grad_norm",
+    "intervention",
+)
+
+
+def trained_settings(checkpoints: Sequence[str]) -> dict[str, Any]:
+    """What the trainings beside the checkpoints have to say, in one voice."""
+    found: dict[str, Any] = {"task": ""}
+    spoke: Path | None = None
+    for parent in dict.fromkeys(Path(path).parent for path in checkpoints):
+        if not _is_training(parent / "config.json"):
+            continue
+        config = read_config(parent)
+        said = {name: getattr(config, name) for name in _TRAINED}
+        if spoke is not None and said != found:
+            name = next(n for n in _TRAINED if said[n] != found[n])
+            raise InvalidValue(
+                f"expected checkpoints of like trainings, got {name}={found[name]!r} "
+                f"in {spoke} and {said[name]!r} in {parent}; measure them apart"
+            )
+        found, spoke = said, parent
+    return found
+
+
+def run_directory(verb: str, checkpoints: Sequence[str]) -> Path:
+    """Where results go by default: runs/, the verb and the checkpoints' names."""
+    names = [Path(path).resolve().name for path in checkpoints]
+    return Path("runs") / f"{verb}-{'-'.join(names)}"
+
+
+def require_known(checkpoints: Sequence[str], task: str, setting: str) -> None:
+    """Refuse checkpoints that are not there, and a task that nothing names."""
+    for path in map(Path, checkpoints):
+        if not path.is_dir():
+            beside = [p.name for p in path.parent.glob("*") if p.is_dir()]
+            raise InvalidValue(
+                f"expected a checkpoint in {path}, got no such directory."
+                f"{nearest_name(path.name, beside)}"
+            )
+    if not task:
+        raise InvalidValue(
+            f"expected {setting}, for {Path(checkpoints[0]).parent} has no "
+            "config.json of a training that would name it; name it"
+        )
+
+
+def _is_training(path: Path) -> bool:
+    """Whether a file is the config of a training of ours, and not of a model's."""
+    try:
+        return "imitation" in json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, TypeError):
+        return False

@@ -1,0 +1,44 @@
+"""What a guide tells people to write works as it stands there."""
+
+import re
+from pathlib import Path
+from random import Random
+
+import torch
+
+from entrometer.interventions import intervention
+from entrometer.tasks import Split, Task, registry, task
+from tests.interventions.on_policy import batch
+
+GUIDES = Path(__file__).parents[2] / "docs/how-to"
+
+
+def written(guide: str) -> str:
+    """The first block of Python in a guide."""
+    found = re.search(r"```python\n(.*?)```", (GUIDES / guide).read_text(), re.DOTALL)
+    assert found
+    return found[1]
+
+
+def test_the_intervention_of_the_guide_halves_rare_tokens():
+    exec(written("intervention.md"), {})
+    S = 3 * batch(ratios=False).S
+    tables = batch(S=S, S_old=S)
+    plain, half = (
+        intervention(name).coefficients(tables)[0] for name in ("dr-grpo", "half")
+    )
+    rare = tables.p < 0.1
+    assert rare.any()
+    torch.testing.assert_close(half, torch.where(rare, 0.5 * plain, plain))
+
+
+def test_the_task_of_the_guide_is_a_task(monkeypatch):
+    monkeypatch.setattr(registry, "_TASKS", dict(registry._TASKS))
+    exec(written("task.md"), {"__name__": "shout"})
+    shout = task("shout")
+    assert isinstance(shout, Task)
+    problem = shout.problems(Split.TRAIN, 1)[0]
+    right = shout.demonstration(problem, Random(0))
+    assert shout.score(problem, right).answer == 1.0
+    assert shout.score(problem, right.lower()).answer == 0.0
+    assert shout.prompt(problem).startswith("Shout")
