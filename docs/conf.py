@@ -46,7 +46,7 @@ nitpicky = True
 # Names of Python and of other projects, which this site does not link to: links would
 # need their inventories, and so a network, at every build.
 nitpick_ignore_regex = [
-    (r"py:.*", r"(collections|jaxtyping|numpy|np|os|pathlib|random|scipy|torch)\..*"),
+    (r"py:.*", r"(collections|jaxtyping|numpy|np|os|pandas|pathlib|pa|polars|random|scipy|torch)\..*"),
     (r"py:class", r"Tensor|ndarray|NDArray"),
     # Type variables: any function or class that makes a task, any loss of tokens.
     (r"py:class", r"entrometer\.tasks\.registry\.Factory"),

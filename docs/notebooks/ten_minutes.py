@@ -19,6 +19,12 @@
 # teaches the format; every fourth step leaves a checkpoint with its AdamW, and every step the
 # batch that it was made from.
 
+# %% tags=["remove-cell"]
+# A library of the trainer's asks for widgets that these pages do not have.
+import warnings
+
+warnings.filterwarnings("ignore", message="IProgress")
+
 # %%
 import tempfile
 from pathlib import Path
@@ -33,7 +39,6 @@ runs = Path(tempfile.mkdtemp())
 twin = runs / "twin"
 short = ["--steps", "8", "--save-every", "4", "--predict-every", "0"]
 main(["train", "--recipe", "tiny-twin", "--run", str(twin), *short])
-
 # %% [markdown]
 # What each step logged is a table. Entropy is in nats a token.
 
