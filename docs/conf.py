@@ -46,8 +46,13 @@ nitpicky = True
 # Names of Python and of other projects, which this site does not link to: links would
 # need their inventories, and so a network, at every build.
 nitpick_ignore_regex = [
-    (r"py:.*", r"(collections|jaxtyping|numpy|np|os|pandas|pathlib|pa|polars|random|scipy|torch)\..*"),
+    (
+        r"py:.*",
+        r"(collections|jaxtyping|numpy|np|os|pandas|pathlib|polars|pyarrow|random|scipy|torch)\..*",
+    ),
     (r"py:class", r"Tensor|ndarray|NDArray"),
+    # What a result holds for the command line.
+    (r"py:class", r"entrometer\.api\.experiment\.Experiment"),
     # Type variables: any function or class that makes a task, any loss of tokens.
     (r"py:class", r"entrometer\.tasks\.registry\.Factory"),
     (r"py:class", r"entrometer\.interventions\.registry\.Function"),
