@@ -1,10 +1,9 @@
-"""The command line: help at once, honest estimates, and kills that cost no result."""
+"""The command line: honest estimates, and kills that cost no result."""
 
 import tempfile
 from pathlib import Path
 
 from benchmarks.cli.estimates import estimates
-from benchmarks.cli.help_times import help_times
 from benchmarks.cli.kills import kills
 from benchmarks.cli.process import train
 from benchmarks.harness import Report
@@ -16,8 +15,4 @@ def run() -> Report:
         trained = train(root / "trained")
         priced, seconds = estimates(root, trained)
         killed, moments = kills(root, trained)
-    helped, helps = help_times()
-    return Report(
-        [*helped, *priced, *killed],
-        {"help_seconds": helps, "estimates": seconds, "kills": moments},
-    )
+    return Report([*priced, *killed], {"estimates": seconds, "kills": moments})

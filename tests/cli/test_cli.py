@@ -203,22 +203,30 @@ def test_eval_tells_what_is_left_and_then_does_it(trained, tmp_path, capsys):
 
 
 @pytest.mark.parametrize(
-    ("missing", "extra"), [("trl", "train"), ("matplotlib.figure", "report")]
+    ("missing", "needed"),
+    [
+        ("trl", "'entrometer[train]'"),
+        ("matplotlib.figure", "'entrometer[report]'"),
+        ("torch", "entrometer"),
+    ],
 )
-def test_a_missing_package_is_told_with_the_extra(missing, extra, monkeypatch, capsys):
+def test_a_missing_package_is_told_with_its_remedy(
+    missing, needed, monkeypatch, capsys
+):
     def absent(arguments):
         raise ModuleNotFoundError(f"No module named {missing!r}", name=missing)
 
-    monkeypatch.setattr(VERBS["train"], "run", absent)
+    monkeypatch.setattr("entrometer.cli.train.run", absent)
     assert main(["train"]) == 2
-    assert f"pip install 'entrometer[{extra}]'" in capsys.readouterr().err
+    error = capsys.readouterr().err
+    assert error.endswith(f"is not installed; pip install {needed}\n")
 
 
 def test_a_stop_says_how_to_go_on(monkeypatch, capsys):
     def stopped(arguments):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(VERBS["measure"], "run", stopped)
+    monkeypatch.setattr("entrometer.cli.measure.run", stopped)
     assert main(["measure"]) == 130
     assert "the same command with --resume goes on" in capsys.readouterr().err
 

@@ -1,37 +1,28 @@
 """The command line: a verb, its settings, one line for a mistake."""
 
+import ast
 import os
 import sys
 from collections.abc import Sequence
+from importlib import import_module
+from pathlib import Path
 
 from entrometer.api.output import plain
-from entrometer.cli import (
-    compare,
-    demo,
-    evaluate,
-    importing,
-    influence,
-    kernel,
-    measure,
-    replay,
-    report,
-    train,
-)
-from entrometer.cli.verb import Verb
 from entrometer.errors import EntrometerError, nearest_name
 
-VERBS: dict[str, Verb] = {
-    "demo": demo,
-    "train": train,
-    "eval": evaluate,
-    "import": importing,
-    "measure": measure,
-    "influence": influence,
-    "kernel": kernel,
-    "compare": compare,
-    "report": report,
-    "replay": replay,
+VERBS = {
+    "demo": "demo",
+    "train": "train",
+    "eval": "evaluate",
+    "import": "importing",
+    "measure": "measure",
+    "influence": "influence",
+    "kernel": "kernel",
+    "compare": "compare",
+    "report": "report",
+    "replay": "replay",
 }
+"""The module of each; only that of the verb that is run is imported."""
 
 _EXTRAS = {
     "accelerate": "train",
@@ -43,8 +34,11 @@ _EXTRAS = {
     "markupsafe": "report",
     "matplotlib": "report",
     "gguf": "smollm2",
+    "peft": "",
+    "torch": "",
+    "transformers": "",
 }
-"""Packages that a plain install leaves out, by the extra that brings them."""
+"""Packages that tables are read without, by the extra that brings them; "" for none."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -58,7 +52,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         near = nearest_name(verb, VERBS)
         return _refused("", f"no verb {verb!r}.{near} There are: {', '.join(VERBS)}.")
     try:
-        return VERBS[verb].run(arguments[1:])
+        code: int = import_module(f"{__name__}.{VERBS[verb]}").run(arguments[1:])
+        return code
     except BrokenPipeError:
         # Whoever read the output has seen enough; Python must not flush it again.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -67,8 +62,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         missing = (error.name or "").partition(".")[0]
         if missing not in _EXTRAS:
             raise
-        extra = f"pip install 'entrometer[{_EXTRAS[missing]}]'"
-        return _refused(verb, f"needs {missing}, which is not installed; {extra}")
+        extra = _EXTRAS[missing]
+        install = (
+            f"pip install 'entrometer[{extra}]'" if extra else "pip install entrometer"
+        )
+        return _refused(verb, f"needs {missing}, which is not installed; {install}")
     except (EntrometerError, OSError) as error:
         return _refused(verb, error)
     except KeyboardInterrupt:
@@ -82,10 +80,7 @@ def _refused(verb: str, why: object) -> int:
 
 
 def _help() -> str:
-    lines = [
-        f"  {name:<10}{(module.__doc__ or '').splitlines()[0]}"
-        for name, module in VERBS.items()
-    ]
+    lines = [f"  {name:<10}{_told(module)}" for name, module in VERBS.items()]
     return "\n".join(
         [
             "usage: entrometer VERB [settings]",
@@ -97,3 +92,9 @@ def _help() -> str:
             "entrometer VERB --help lists the settings.",
         ]
     )
+
+
+def _told(module: str) -> str:
+    """First line of a verb's docstring, read without the imports that it needs."""
+    source = Path(__file__).with_name(f"{module}.py").read_text(encoding="utf-8")
+    return (ast.get_docstring(ast.parse(source)) or "").partition("\n")[0]
