@@ -202,6 +202,33 @@ def test_eval_tells_what_is_left_and_then_does_it(trained, tmp_path, capsys):
     assert (told["shards_left"], told["seconds"]) == (0, 0)
 
 
+def test_eval_that_is_done_becomes_logs_of_inspect(trained, tmp_path, capsys):
+    pytest.importorskip("inspect_ai")
+    run, logs = tmp_path / "run", tmp_path / "logs"
+    shutil.copytree(trained, run)
+    arguments = ["eval", str(run), *EVALUATION]
+    assert main(arguments) == 0
+    table = capsys.readouterr().out
+    done = {path: path.stat().st_mtime_ns for path in run.rglob("part-*.parquet")}
+    assert main([*arguments, "--inspect", str(logs)]) == 0
+    printed = capsys.readouterr().out
+    assert printed == f"{table}4 logs; inspect view --log-dir {logs}\n"
+    assert done == {path: path.stat().st_mtime_ns for path in done}
+    assert len(done) == len(list(logs.glob("checkpoint-*.eval"))) == 4
+
+
+def test_eval_misses_inspect_before_it_samples(trained, tmp_path, monkeypatch, capsys):
+    run = tmp_path / "run"
+    shutil.copytree(trained, run)
+    monkeypatch.setitem(sys.modules, "inspect_ai", None)
+    monkeypatch.delitem(
+        sys.modules, "entrometer.evaluation.inspect_logs", raising=False
+    )
+    assert main(["eval", str(run), "--inspect", str(tmp_path / "logs")]) == 2
+    assert "pip install 'entrometer[inspect]'" in capsys.readouterr().err
+    assert not (run / "evaluation").exists()
+
+
 @pytest.mark.parametrize(
     ("missing", "needed"),
     [

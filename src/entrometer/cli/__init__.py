@@ -34,6 +34,7 @@ _EXTRAS = {
     "markupsafe": "report",
     "matplotlib": "report",
     "gguf": "smollm2",
+    "inspect_ai": "inspect",
     "peft": "",
     "torch": "",
     "transformers": "",

@@ -33,6 +33,10 @@ class Evaluate(EvaluationConfig, Habits):
     problems: int | None = 128
     """The first so many problems of the split; None for all."""
 
+    inspect: Path | None = None
+    """Directory that gets the results as logs of Inspect too, one a checkpoint, which
+    `inspect view` opens."""
+
     resume: Flag = False
     """Go on; an evaluation always does, so this changes nothing."""
 
@@ -66,20 +70,30 @@ def carry_out(
     from entrometer.evaluation import evaluate, record, render
     from entrometer.tasks import task
 
+    if command.inspect is not None:
+        # Before anything is sampled: Inspect may not be installed.
+        from entrometer.evaluation.inspect_logs import write_inspect_logs
+    chosen = task(trained.task, **trained.task_settings())
     with Ticker() as ticker:
         result = evaluate(
             command.run,
             found,
-            task(trained.task, **trained.task_settings()),
+            chosen,
             config,
             base=trained.policy,
             progress=lambda done, total, note: ticker.tick("eval", done, total, note),
         )
+    logs: tuple[Path, ...] = ()
+    if command.inspect is not None:
+        logs = write_inspect_logs(command.inspect, result, chosen, config)
     if command.json:
         rows = [record(row) for row in result.rows]
-        print_json({"table": result.directory / "table.parquet", "rows": rows})
+        table = result.directory / "table.parquet"
+        print_json({"table": table, "rows": rows, "inspect": logs})
     else:
         print(render(result.rows), end="")
+        if logs:
+            print(f"{len(logs)} logs; inspect view --log-dir {command.inspect}")
     return 0
 
 

@@ -8,6 +8,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from entrometer.evaluation.checkpoint_shards import CheckpointShards
     from entrometer.evaluation.config import EvaluationConfig
     from entrometer.evaluation.draw import draw_shard
     from entrometer.evaluation.keys import evaluation_key
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from entrometer.evaluation.table import record, render, write_table
 
 _HOMES = {
+    "CheckpointShards": "checkpoint_shards",
     "Evaluation": "run",
     "EvaluationConfig": "config",
     "Progress": "run",
@@ -35,6 +37,7 @@ _HOMES = {
 }
 
 __all__ = [
+    "CheckpointShards",
     "Evaluation",
     "EvaluationConfig",
     "Progress",

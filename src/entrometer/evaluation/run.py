@@ -9,18 +9,16 @@ from pathlib import Path
 import torch
 
 from entrometer.errors import InvalidValue
-from entrometer.estimators import PromptSums
+from entrometer.evaluation.checkpoint_shards import CheckpointShards
 from entrometer.evaluation.config import EvaluationConfig
-from entrometer.evaluation.draw import draw_shard
 from entrometer.evaluation.keys import evaluation_key
 from entrometer.evaluation.problems import chosen_problems
-from entrometer.evaluation.results import Row, rows, shard_statistics
-from entrometer.evaluation.shards import Shard, read_shard, write_shard
+from entrometer.evaluation.results import Row, rows
 from entrometer.evaluation.table import write_table
-from entrometer.policy import Policy, load_policy
+from entrometer.policy import load_policy
 from entrometer.policy.content import weights_key
-from entrometer.runs import DamagedFile, atomic_write
-from entrometer.tasks.task import Problem, Task
+from entrometer.runs import atomic_write
+from entrometer.tasks.task import Task
 
 Progress = Callable[[int, int, str], None]
 """Told the responses done, those in all, and what just happened, in one plain line."""
@@ -35,6 +33,9 @@ class Evaluation:
 
     rows: tuple[Row, ...]
     """One a checkpoint, by step."""
+
+    checkpoints: tuple[CheckpointShards, ...]
+    """The responses that each row is of."""
 
 
 def evaluate(
@@ -71,7 +72,7 @@ def evaluate(
     directory.mkdir(parents=True, exist_ok=True)
     _write_config(directory / "config.json", task, config)
     size = config.shard_prompts
-    parts = [problems[i : i + size] for i in range(0, len(problems), size)]
+    parts = tuple(problems[i : i + size] for i in range(0, len(problems), size))
     done, total = 0, len(ordered) * len(problems) * config.responses
 
     def tell(more: int, note: str) -> None:
@@ -81,60 +82,23 @@ def evaluate(
         plain = "".join(c if c.isprintable() else " " for c in note)
         progress(done, total, plain)
 
-    found = []
+    kept, found = [], []
     for step, path in ordered:
-        shards = _Shards(
+        shards = CheckpointShards(
+            step=step,
+            checkpoint=Path(path),
             directory=directory / f"checkpoint-{step}",
             subject=f"{key} of {weights_key(path, base)}",
-            load=partial(
-                load_policy, path, base=base, precision=config.precision, device=device
-            ),
+            parts=parts,
         )
-        found.append((step, shards.sums(task, parts, config, tell)))
+        load = partial(
+            load_policy, path, base=base, precision=config.precision, device=device
+        )
+        kept.append(shards)
+        found.append((step, shards.sums(task, config, load, tell)))
     results = rows(found, config.all_ks)
     write_table(directory / "table.parquet", results)
-    return Evaluation(directory, results)
-
-
-@dataclass(frozen=True)
-class _Shards:
-    """The shards of one checkpoint."""
-
-    directory: Path
-    subject: str
-    load: Callable[[], Policy]
-
-    def sums(
-        self,
-        task: Task,
-        parts: Sequence[Sequence[Problem]],
-        config: EvaluationConfig,
-        tell: Callable[[int, str], None],
-    ) -> PromptSums:
-        """Statistics of all parts, of which only the missing ones are computed."""
-        self.directory.mkdir(exist_ok=True)
-        policy = None
-        sums = []
-        for number, part in enumerate(parts):
-            subject = f"part {number} of {self.subject}"
-            shard = self._finished(number, subject, tell)
-            if shard is None:
-                policy = policy or self.load()
-                shard = draw_shard(policy, task, part, config)
-                write_shard(self.directory, number, shard, subject)
-            sums.append(shard_statistics(shard))
-            place = f"{self.directory.name}, part {number + 1} of {len(parts)}"
-            tell(shard.rollouts.count, place)
-        return PromptSums.merge(sums)
-
-    def _finished(
-        self, number: int, subject: str, tell: Callable[[int, str], None]
-    ) -> Shard | None:
-        try:
-            return read_shard(self.directory, number, subject)
-        except DamagedFile as error:
-            tell(0, f"computed again: {error}")
-            return None
+    return Evaluation(directory, results, tuple(kept))
 
 
 def _require_steps(steps: list[int]) -> None:
