@@ -8,11 +8,12 @@ from entrometer.runs import read_update, update_path
 from entrometer.tasks import Split, task
 from entrometer.training.batching import accumulation_steps
 from entrometer.training.run import train
+from tests.tasks.test_gsm8k import REAL
 from tests.training.toy import quietly
 
 
 @pytest.mark.parametrize("name", RECIPES)
-def test_every_recipe_can_be_batched_and_has_its_problems(name):
+def test_every_recipe_can_be_batched(name):
     config = recipe(name)
     assert (
         accumulation_steps(
@@ -23,6 +24,15 @@ def test_every_recipe_can_be_batched_and_has_its_problems(name):
         )
         > 1
     )
+
+
+@pytest.mark.parametrize("name", RECIPES)
+def test_every_recipe_has_its_problems(name, monkeypatch):
+    config = recipe(name)
+    if config.task == "gsm8k":
+        if not REAL.is_dir():
+            pytest.skip(f"no GSM8K in {REAL}")
+        monkeypatch.setenv("ENTROMETER_GSM8K", str(REAL))
     found = task(config.task, **config.task_settings())
     assert len(found.problems(Split.TRAIN, config.problems)) == config.problems
 

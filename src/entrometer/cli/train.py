@@ -31,7 +31,7 @@ class Train(Habits):
     """Dr-GRPO steps to add to a resumed run."""
 
     recipe: str | None = None
-    """Begin with the settings of a recipe: reference or tiny-twin."""
+    """Begin with the settings of a recipe: qwen25-gsm8k, reference or tiny-twin."""
 
     config: Annotated[TrainConfig, tyro.conf.arg(name="")] = field(
         default_factory=TrainConfig

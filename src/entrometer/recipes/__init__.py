@@ -3,10 +3,12 @@
 from collections.abc import Callable
 
 from entrometer.errors import MissingKey, nearest_name
+from entrometer.recipes.qwen25_gsm8k import qwen25_gsm8k
 from entrometer.recipes.reference import reference, tiny_twin
 from entrometer.training.config import TrainConfig
 
 RECIPES: dict[str, Callable[[], TrainConfig]] = {
+    "qwen25-gsm8k": qwen25_gsm8k,
     "reference": reference,
     "tiny-twin": tiny_twin,
 }
@@ -22,4 +24,4 @@ def recipe(name: str) -> TrainConfig:
     return RECIPES[name]()
 
 
-__all__ = ["RECIPES", "recipe", "reference", "tiny_twin"]
+__all__ = ["RECIPES", "qwen25_gsm8k", "recipe", "reference", "tiny_twin"]
