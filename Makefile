@@ -3,7 +3,7 @@ PYTHON ?= python
 .PHONY: bench check docs install test test-slow test-vllm
 
 install:
-	$(PYTHON) -m pip install -c constraints.txt -e ".[dev,docs,ray,report,smollm2,tasks,train]"
+	$(PYTHON) -m pip install -c constraints.txt -e ".[dev,docs,inspect,ray,report,smollm2,tasks,train]"
 
 check:
 	$(PYTHON) -m ruff check

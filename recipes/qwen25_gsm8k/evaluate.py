@@ -1,8 +1,8 @@
 """Evaluate every checkpoint of the training, on a device.
 
 Usage: python recipes/qwen25_gsm8k/evaluate.py RUN DEVICE [--problems N]. It goes on
-where it stopped. `entrometer eval` does the same on the processor alone, and with the same
-settings goes on in the same directory.
+where it stopped. `entrometer eval` does the same on the processor alone, and with the
+same settings goes on in the same directory.
 """
 
 import sys
@@ -11,8 +11,8 @@ from pathlib import Path
 
 import tyro
 
+from entrometer.api.progress import Ticker
 from entrometer.cli.evaluate import complete_checkpoints
-from entrometer.cli.progress import Ticker
 from entrometer.errors import EntrometerError
 from entrometer.evaluation import evaluate, render
 from entrometer.recipes.qwen25_gsm8k import evaluation

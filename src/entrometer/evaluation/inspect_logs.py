@@ -18,7 +18,6 @@ from inspect_ai.model import (
 from inspect_ai.scorer import CORRECT, INCORRECT, Score
 from inspect_ai.viewer import TaskSamplesView, ViewerConfig
 
-from entrometer import __version__
 from entrometer.estimators import Estimate
 from entrometer.evaluation.checkpoint_shards import CheckpointShards
 from entrometer.evaluation.config import EvaluationConfig
@@ -28,6 +27,7 @@ from entrometer.evaluation.shards import Shard, measures_path
 from entrometer.evaluation.table import record
 from entrometer.runs.content import content_key
 from entrometer.tasks.task import Problem, Task
+from entrometer.version import __version__
 
 _MEAN = "mean"
 """How Inspect calls what makes one number of the epochs of a sample, for pass@1."""
