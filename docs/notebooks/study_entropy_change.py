@@ -52,7 +52,7 @@ for name, part in own.groupby("checkpoint", sort=False):
 ends = np.array([own["linear"].min(), own["linear"].max()])
 ax.plot(ends, ends, color="grey", lw=0.8)
 ax.set(xlabel="predicted, nats a token", ylabel="observed, nats a token")
-ax.legend(frameon=False)
+_ = ax.legend(frameon=False)
 # %% [markdown]
 # ## How far the prediction reaches
 #

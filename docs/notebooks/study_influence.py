@@ -41,7 +41,7 @@ for name, part in tokens.groupby("checkpoint", sort=False):
     share = np.arange(1, len(drain) + 1) / len(drain)
     ax.plot(share, np.cumsum(drain) / drain.sum(), label=name)
 ax.set(xscale="log", xlabel="share of the tokens", ylabel="share of the draining")
-ax.legend(frameon=False)
+_ = ax.legend(frameon=False)
 # %% [markdown]
 # ## Batch, momentum, decay
 #

@@ -59,7 +59,7 @@ for ax, objective in zip(axes, ("entropy", "reward"), strict=True):
     ax.set_title(f"{objective}: slope {fit.slope:.2f}, R² {fit.rvalue**2:.3f}")
     ax.axline((0, 0), slope=1, color="grey", lw=0.8)
     ax.set(xlabel="predicted gain", ylabel="observed gain")
-axes[0].legend(frameon=False)
+_ = axes[0].legend(frameon=False)
 # %% [markdown]
 # ## Kept up
 #

@@ -43,7 +43,7 @@ for name, part in adam.groupby("checkpoint", sort=False):
     line = ax.plot(part["rank"], part["value"] / trace, label=name)[0]
     ax.plot(part["rank"], part["wishart"] / trace, ":", color=line.get_color())
 ax.set(yscale="log", xlabel="rank", ylabel="share of the trace", ylim=(1e-5, 0.3))
-ax.legend(frameon=False)
+_ = ax.legend(frameon=False)
 # %% [markdown]
 # ## Same prompt, other prompts
 

@@ -42,7 +42,7 @@ torch.set_num_threads(1)
 runs = Path(tempfile.mkdtemp())
 twin = runs / "twin"
 short = ["--steps", "8", "--save-every", "4", "--predict-every", "0"]
-main(["train", "--recipe", "tiny-twin", "--run", str(twin), *short])
+_ = main(["train", "--recipe", "tiny-twin", "--run", str(twin), *short])
 # %% [markdown]
 # What each step logged is a table. Entropy is in nats a token.
 

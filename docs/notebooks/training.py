@@ -32,7 +32,7 @@ runs = {
 }
 metrics = {name: run.frame("metrics") for name, run in runs.items()}
 plain = metrics["plain"]
-list(plain.columns)
+print(", ".join(plain.columns))
 
 # %% [markdown]
 # ## Progress, entropy and signal
@@ -53,7 +53,7 @@ for ax, (column, label) in zip(axes, shown.items(), strict=True):
         smooth = frame[column].rolling(4, min_periods=1).mean()
         ax.plot(frame["step"], smooth, label=name)
     ax.set(xlabel="step", ylabel=label)
-axes[0].legend(frameon=False)
+_ = axes[0].legend(frameon=False)
 # %% [markdown]
 # ## How far did the policy move?
 #
@@ -106,7 +106,7 @@ for ax, column in zip(axes, ("pass_at_1", "pass_at_8", "entropy"), strict=True):
             color=line.get_color(),
         )
     ax.set(xlabel="step", ylabel=column)
-axes[0].legend(frameon=False)
+_ = axes[0].legend(frameon=False)
 
 # %% [markdown]
 # `entrometer report RUN RUN` writes the same comparison as one page.
