@@ -22,7 +22,11 @@ from pathlib import Path
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
-from scipy.stats import linregress, spearmanr
+from scipy.stats import spearmanr
+
+from entrometer.report.agreement import agreement
+from entrometer.runs.comparison import Outcome
+from entrometer.runs.rows import read_rows
 
 study = Path("../../studies/interventions")
 both = pd.concat(
@@ -37,9 +41,16 @@ kept.pivot_table("observed_gain", "name", "checkpoint", sort=False).round(4)
 # ## Predicted and taken
 #
 # Differences from plain Dr-GRPO, in nats a token and in reward a response. GRPO's loss is so much
-# larger that AdamW's second moment answers within the step.
+# larger that AdamW's second moment answers within the step. Slope and R² are of the changes
+# themselves, predicted on observed, through 0.
 
 # %%
+taken = [
+    o
+    for place in ("recorded", "stale")
+    for o in read_rows(study / place / "outcomes.parquet", Outcome)
+    if o.tried and (o.changed > 0 or o.name == "dr-grpo")
+]
 fig, axes = plt.subplots(1, 2, figsize=(9, 3.6), layout="constrained")
 for ax, objective in zip(axes, ("entropy", "reward"), strict=True):
     part = tried[tried["objective"] == objective]
@@ -54,9 +65,9 @@ for ax, objective in zip(axes, ("entropy", "reward"), strict=True):
             lw=0.6,
             label=label,
         )
-    rest = part[part["name"] != "grpo"]
-    fit = linregress(rest["observed"], rest["predicted"])
-    ax.set_title(f"{objective}: slope {fit.slope:.2f}, R² {fit.rvalue**2:.3f}")
+    own = [o for o in taken if o.objective == objective and o.name != "grpo"]
+    fit = agreement(own)
+    ax.set_title(f"{objective}: slope {fit.slope:.2f}, R² {fit.r2:.3f} without GRPO")
     ax.axline((0, 0), slope=1, color="grey", lw=0.8)
     ax.set(xlabel="predicted gain", ylabel="observed gain")
 _ = axes[0].legend(frameon=False)
