@@ -105,7 +105,9 @@ pd.DataFrame(
 # %%
 one = pd.read_parquet(study / "one-step.parquet")
 long = pd.read_parquet(study / "long-runs.parquet").set_index(["loss", "seed"])
-gain = one[one["objective"] == "entropy"].set_index(["loss", "seed"])["predicted"]
+gain = one[(one["objective"] == "entropy") & (one["loss"] != "dr-grpo")].set_index(
+    ["loss", "seed"]
+)["predicted"]
 end = (
     long["entropy_48"]
     - long["entropy_48"]
