@@ -3,7 +3,7 @@
 # after a kill, give the same command.
 #
 #   recipes/qwen25_gsm8k/run.sh                # two GPUs of 80 GB, most of a day
-#   MODEL=tiny recipes/qwen25_gsm8k/run.sh     # no GPU, no model to fetch, minutes
+#   MODEL=tiny recipes/qwen25_gsm8k/run.sh     # one core, no model to fetch, minutes
 #
 # Settings, by environment:
 #   MODEL             name or directory of the model; tiny is small in all else too
@@ -35,7 +35,7 @@ if [ "$MODEL" = tiny ]; then
   quarters=("$RUNS/train/checkpoint-1")
   two=("${quarters[@]}")
   late=("${quarters[@]}")
-  problems="$count"
+  problems=4
   measure=(
     --prompts 16 --variance-prompts 0 --curvature-prompts 8 --shard 16
     --synthetic-batches 50 --synthetic-size 8
