@@ -57,7 +57,7 @@ else
   quarters=("$RUNS"/train/checkpoint-{8,24,40,56})
   two=("$RUNS"/train/checkpoint-{8,40})
   late=("$RUNS/train/checkpoint-40")
-  problems=""
+  problems=None
   measure=(--prompts 2048 --variance-prompts 0)
   influence=(--prompts 512)
   kernel=(--updates sampled-1 --memory 32)
@@ -93,7 +93,7 @@ if [ -f "$trained/config.json" ]; then
 else
   "${together[@]}" train --recipe qwen25-gsm8k --run "$trained" "${train[@]}"
 fi
-"$PYTHON" "$here/evaluate.py" "$trained" "$DEVICE" ${problems:+--problems "$problems"}
+"${entrometer[@]}" eval "$trained" --device "$DEVICE" --problems "$problems"
 study measure "${quarters[@]}" "${measure[@]}"
 study influence "${two[@]}" "${influence[@]}"
 study kernel "${quarters[@]}" "${kernel[@]}"

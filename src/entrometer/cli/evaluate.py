@@ -33,6 +33,9 @@ class Evaluate(EvaluationConfig, Habits):
     problems: int | None = 128
     """The first so many problems of the split; None for all."""
 
+    device: str = "cpu"
+    """Where the policies compute."""
+
     inspect: Path | None = None
     """Directory that gets the results as logs of Inspect too, one a checkpoint, which
     `inspect view` opens."""
@@ -58,7 +61,7 @@ def run(arguments: Sequence[str]) -> int:
     if command.dry_run:
         from entrometer.cli.evaluate_plan import dry_run
 
-        dry_run(command.run, trained, config, found, as_json=command.json)
+        dry_run(command, trained, config, found)
         return 0
     return carry_out(command, trained, config, found)
 
@@ -81,6 +84,7 @@ def carry_out(
             chosen,
             config,
             base=trained.policy,
+            device=command.device,
             progress=lambda done, total, note: ticker.tick("eval", done, total, note),
         )
     logs: tuple[Path, ...] = ()

@@ -1,8 +1,7 @@
 """What an evaluation would sample, and how long that takes."""
 
-from pathlib import Path
-
 from entrometer.api.output import clock, print_json
+from entrometer.cli.evaluate import Evaluate, Found
 from entrometer.cli.timing import Line, seconds
 from entrometer.evaluation import chosen_problems, draw_shard, evaluation_key
 from entrometer.evaluation.config import EvaluationConfig
@@ -13,17 +12,12 @@ from entrometer.training.config import TrainConfig
 
 
 def dry_run(
-    run: Path,
-    trained: TrainConfig,
-    config: EvaluationConfig,
-    found: list[tuple[int, Path]],
-    *,
-    as_json: bool,
+    command: Evaluate, trained: TrainConfig, config: EvaluationConfig, found: Found
 ) -> None:
     """Print what is missing, and its time from drawing a little of it."""
     judge = task(trained.task, **trained.task_settings())
     problems = chosen_problems(judge, config)
-    directory = run / "evaluation" / evaluation_key(judge, problems, config)
+    directory = command.run / "evaluation" / evaluation_key(judge, problems, config)
     parts = -(-len(problems) // config.shard_prompts)
     missing = {
         path: [
@@ -38,7 +32,12 @@ def dry_run(
     if left:
         path = next(p for p, numbers in missing.items() if numbers)
         loading, policy = seconds(
-            lambda: load_policy(path, base=trained.policy, precision=config.precision)
+            lambda: load_policy(
+                path,
+                base=trained.policy,
+                precision=config.precision,
+                device=command.device,
+            )
         )
 
         def draw(count: int) -> object:
@@ -55,7 +54,7 @@ def dry_run(
         "shards_left": left,
         "seconds": time_left,
     }
-    if as_json:
+    if command.json:
         print_json(told)
         return
     print(
