@@ -17,7 +17,7 @@ from entrometer.policy.adapter import CONFIG as ADAPTER_CONFIG
 from entrometer.policy.adapter import base_of, put_adapter
 from entrometer.policy.policy import Policy
 from entrometer.policy.precision import Precision
-from entrometer.policy.readiness import as_precision, ready
+from entrometer.policy.readiness import as_device, as_precision, ready
 from entrometer.policy.smollm2 import NAME as SMOLLM2
 from entrometer.policy.smollm2 import prepared_smollm2
 from entrometer.policy.sources import (
@@ -51,7 +51,7 @@ def load_policy(
         precision: What it computes in. Stored weights are widened or rounded to it.
         device: Where it computes.
     """
-    precision = as_precision(precision)
+    precision, device = as_precision(precision), as_device(device)
     model = _load_model(source, base, precision)
     return Policy(
         model=ready(model, precision, device),

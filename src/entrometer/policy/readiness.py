@@ -18,6 +18,19 @@ def as_precision(precision: Precision | str) -> Precision:
     return Precision(precision)
 
 
+def as_device(device: torch.device | str) -> torch.device:
+    """Return a device that a tensor can be put on here, or raise `InvalidValue`."""
+    try:
+        return torch.empty(0, device=device).device
+    except (RuntimeError, AssertionError) as error:
+        # Torch's first line tells it; the others are about where it noticed.
+        why = (str(error).splitlines() or [""])[0]
+        raise InvalidValue(
+            f"expected a device of this machine, as cpu or cuda:1; got {device!r} "
+            f"({why})."
+        ) from error
+
+
 def ready(
     model: nn.Module, precision: Precision, device: torch.device | str = "cpu"
 ) -> nn.Module:
