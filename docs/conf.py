@@ -21,7 +21,7 @@ extensions = [
     "markdown_docstrings",
     "test_role",
 ]
-exclude_patterns = ["_build", "_ext", "conf.py", "figures/*.py"]
+exclude_patterns = ["_build", "_ext", "conf.py", "figures/*.py", "licences.py"]
 
 nb_custom_formats = {".py": ["jupytext.reads", {"fmt": "py:percent"}]}
 nb_execution_mode = "force"
