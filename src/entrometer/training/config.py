@@ -129,7 +129,8 @@ class TrainConfig:
     """Held-out prompts that a prediction samples."""
 
     report_to: str = "none"
-    """Tracker that metrics go to as well: tensorboard, wandb, trackio."""
+    """Tracker that metrics go to as well: tensorboard, wandb, trackio; several parted
+    by commas."""
 
     seed: int = 0
     """Of everything that is drawn."""

@@ -12,6 +12,7 @@ from torch import Tensor
 from transformers import TrainerCallback
 
 from entrometer.errors import InvalidValue
+from entrometer.training.trackers import OnlyNumbers
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,6 +116,8 @@ class Instrumented(_Trainer):  # type: ignore[misc]
         self._tables: tuple[Tensor, Tensor] | None = None
         self._micro: MicroBatch | None = None
         self.add_callback(_Hooks(self))
+        # Trackers are there already, and callbacks are called in turn.
+        self.callback_handler.callbacks.insert(0, OnlyNumbers())
 
     def note(self, metrics: Mapping[str, float]) -> None:
         """Log these with the metrics of the current step."""

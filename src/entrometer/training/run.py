@@ -33,6 +33,7 @@ from entrometer.training.progress import Progress, ShowProgress, without_bars
 from entrometer.training.recorder import Recorder
 from entrometer.training.rewards import prompt_table, reward_functions
 from entrometer.training.sharding import deepspeed, fsdp, sharded
+from entrometer.training.trackers import trackers
 from entrometer.training.trainable import looks_ahead, require_a_way_ahead, trainable
 from entrometer.training.trainer import Trainer
 
@@ -57,6 +58,7 @@ def train(config: TrainConfig, run: Path, *, progress: Progress | None = None) -
             f"(FSDP, DeepSpeed), got predict_every={config.predict_every}; set it to "
             "0, or train with data parallelism"
         )
+    trackers(config.report_to)
     intervention = trainable(config.intervention)
     if looks_ahead(intervention, config.micro_batch):
         require_a_way_ahead(intervention, fsdp=fsdp(), deepspeed=deepspeed())
@@ -201,7 +203,8 @@ def _arguments(config: TrainConfig, run: Path) -> Any:
         reward_weights=[1.0, config.format_weight],
         logging_steps=1,
         save_steps=config.save_every,
-        report_to=config.report_to,
+        report_to=trackers(config.report_to),
+        run_name=str(run),
         disable_tqdm=True,
         dataloader_pin_memory=torch.cuda.is_available(),
         bf16=False,

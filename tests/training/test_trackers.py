@@ -1,0 +1,140 @@
+"""What is logged arrives in trackers, as their own readers see it."""
+
+import json
+from dataclasses import replace
+from importlib.util import find_spec
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from entrometer.errors import InvalidValue
+from entrometer.training import run as room
+from entrometer.training import trackers as home
+from entrometer.training.trackers import trackers
+from tests.training.toy import CONFIG, quietly
+
+INSTALLED = [name for name in ("tensorboard", "wandb") if find_spec(name)]
+PROBES = {
+    "entropy/token",
+    "entropy/token_se",
+    "effective_samples/tokens",
+    "noise_scale/trace",
+    "predicted_change/predicted",
+    "predicted_change/observed_se",
+}
+
+
+@pytest.fixture(scope="module")
+def tracked(tmp_path_factory) -> Path:
+    """A run of two steps that reports to all trackers at once."""
+    run = tmp_path_factory.mktemp("tracked") / "run"
+    config = replace(
+        CONFIG,
+        report_to=",".join(INSTALLED) or "none",
+        imitation=replace(CONFIG.imitation, steps=0),
+        predict_every=1,
+        predict_prompts=4,
+    )
+    with pytest.MonkeyPatch.context() as patched, quietly():
+        patched.setenv("WANDB_MODE", "offline")
+        patched.setenv("WANDB_SILENT", "true")
+        patched.setenv("WANDB_DIR", str(run.parent))
+        room.train(config, run)
+        if "wandb" in INSTALLED:
+            import wandb
+
+            wandb.finish()
+    return run
+
+
+@pytest.fixture(scope="module")
+def kept(tracked) -> dict[int, dict[str, float | None]]:
+    """By step, what the run itself keeps."""
+    state = json.loads((tracked / "checkpoint-2/trainer_state.json").read_text())
+    return {row.pop("step"): row for row in state["log_history"]}
+
+
+@pytest.fixture(scope="module")
+def logged(kept) -> dict[int, dict[str, float]]:
+    """The same, without what is undefined."""
+    return {
+        step: {name: value for name, value in row.items() if value is not None}
+        for step, row in kept.items()
+    }
+
+
+def test_the_run_keeps_what_is_undefined(kept, logged):
+    assert list(kept) == [1, 2]
+    # One update does not tell its noise from its signal.
+    assert kept[1]["noise_scale/B_simple"] is None
+    assert set(logged[2]) >= PROBES
+
+
+def test_tensorboard_has_every_metric_of_every_step(tracked, logged):
+    pytest.importorskip("tensorboard")
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    (events,) = (tracked / "runs").iterdir()
+    read = EventAccumulator(str(events)).Reload()
+    found = {
+        (event.step, tag.removeprefix("train/")): event.value
+        for tag in read.Tags()["scalars"]
+        for event in read.Scalars(tag)
+    }
+    # Event files hold single precision.
+    expected = {
+        (s, n): np.float32(x) for s, row in logged.items() for n, x in row.items()
+    }
+    assert found == found | expected
+    assert (1, "noise_scale/B_simple") not in found
+
+
+def test_wandb_has_every_metric_of_every_step(tracked, logged):
+    pytest.importorskip("wandb")
+    from wandb.proto.wandb_internal_pb2 import Record
+    from wandb.sdk.internal.datastore import DataStore
+
+    (path,) = tracked.parent.glob("wandb/offline-run-*/run-*.wandb")
+    file = DataStore()
+    file.open_for_scan(str(path))
+    records = [Record.FromString(data) for data in iter(file.scan_data, None)]
+    file.close()
+    rows = [
+        {
+            "/".join(i.nested_key) or i.key: json.loads(i.value_json)
+            for i in r.history.item
+        }
+        for r in records
+    ]
+    found = {
+        (row["train/global_step"], name.removeprefix("train/")): value
+        for row in rows
+        for name, value in row.items()
+        if "train/loss" in row
+    }
+    expected = {(s, n): x for s, row in logged.items() for n, x in row.items()}
+    assert found == found | expected
+    assert (1, "noise_scale/B_simple") not in found
+    assert {r.run.display_name for r in records if r.HasField("run")} == {str(tracked)}
+
+
+def test_several_are_parted_by_commas(monkeypatch):
+    known = ["tensorboard", "wandb", "trackio"]
+    monkeypatch.setattr(home, "get_available_reporting_integrations", lambda: known)
+    assert trackers("none") == []
+    assert trackers("wandb") == ["wandb"]
+    assert trackers("tensorboard,wandb") == ["tensorboard", "wandb"]
+
+
+def test_a_mistyped_tracker_is_told_the_nearest_before_anything_is_done(tmp_path):
+    config = replace(CONFIG, report_to="tensorbord")
+    with pytest.raises(InvalidValue, match="Did you mean 'tensorboard'"):
+        room.train(config, tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_tracker_that_is_not_installed_is_refused(monkeypatch):
+    monkeypatch.setattr(home, "get_available_reporting_integrations", list)
+    with pytest.raises(InvalidValue, match="package of report_to='wandb'"):
+        trackers("wandb")
