@@ -1,6 +1,6 @@
 PYTHON ?= python
 
-.PHONY: bench check docs install test test-slow test-vllm
+.PHONY: bench check docs install test test-newest test-oldest test-slow test-vllm
 
 install:
 	$(PYTHON) -m pip install -c constraints.txt -e ".[dev,docs,inspect,ray,report,smollm2,tasks,train]"
@@ -16,6 +16,9 @@ test:
 
 test-slow:
 	$(PYTHON) -m pytest -m slow
+
+test-oldest test-newest:
+	PYTHON="$(PYTHON)" tests/compat/run.sh $(@:test-%=%)
 
 test-vllm:
 	PYTHON="$(PYTHON)" tests/vllm/run.sh

@@ -1,0 +1,34 @@
+#!/usr/bin/env bash
+# The core tests with the oldest versions that are allowed, or with the newest there are.
+#
+#   tests/compat/run.sh oldest|newest [TEST...]
+#
+#   PYTHON  python to make the environment with (default: python)
+#   TORCH   what to install first (default: torch, which oldest.txt pins for `oldest`)
+#   VENV    where the environment is made (default: .venv-oldest or .venv-newest)
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/../.."
+
+which=${1:-}
+case $which in
+oldest) constraints=(-c tests/compat/oldest.txt) ;;
+newest) constraints=(--upgrade) ;;
+*)
+    echo "expected oldest or newest, got '$which'; name one of them" >&2
+    exit 2
+    ;;
+esac
+shift
+tests=("$@")
+if ((!$#)); then
+    tests=(tests/policy tests/passes tests/interventions tests/training)
+fi
+
+venv=${VENV:-.venv-$which}
+"${PYTHON:-python}" -m venv --clear "$venv"
+pip=("$venv/bin/python" -m pip install --quiet)
+# By itself: where a processor-only build is on offer, what follows keeps it.
+"${pip[@]}" "${constraints[@]}" "${TORCH:-torch}"
+"${pip[@]}" "${constraints[@]}" ${TORCH:+"$TORCH"} -e ".[dev,ray,report,smollm2,tasks,train]"
+"$venv/bin/python" -m pip freeze --exclude-editable >"$venv/installed.txt"
+exec "$venv/bin/python" -m pytest -m "not slow and not vllm" "${tests[@]}"
