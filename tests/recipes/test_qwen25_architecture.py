@@ -4,6 +4,7 @@ import pytest
 import torch
 from transformers import AutoConfig, AutoModelForCausalLM, Qwen2Config
 
+from docs.figures.scale import MODELS
 from entrometer import passes
 from entrometer.experiments.cost_model import decoder
 from entrometer.policy import add_adapter, load_policy
@@ -74,17 +75,7 @@ def test_slopes_along_the_adapter_are_differences_with_the_whole_vocabulary(tmp_
 
 def test_the_adapter_is_on_every_linear_layer_of_the_whole_model():
     """Counted without weights, and as the cost model counts."""
-    shape = decoder(
-        layers=28,
-        width=1536,
-        heads=12,
-        kv_heads=2,
-        feed_forward=8960,
-        vocabulary=151936,
-        tied=True,
-        biased=True,
-        rank=ADAPTER.rank,
-    )
+    shape = decoder(**MODELS["Qwen2.5-1.5B"], rank=ADAPTER.rank)
     with torch.device("meta"):
         config = AutoConfig.for_model("qwen2", **PUBLISHED)
         model = AutoModelForCausalLM.from_config(config)

@@ -10,10 +10,14 @@ from entrometer.api.experiments.influence import INFLUENCE
 from entrometer.api.experiments.kernel import KERNEL
 from entrometer.api.experiments.measure import MEASURE
 from entrometer.api.result import Result
-from entrometer.api.settings import require_known, run_directory, trained_settings
+from entrometer.api.settings import (
+    as_settings,
+    require_known,
+    run_directory,
+    trained_settings,
+)
 from entrometer.errors import InvalidValue, nearest_name
 from entrometer.runs import IncompleteDirectory, verify
-from entrometer.tasks.task import Split
 
 if TYPE_CHECKING:
     from entrometer.engine import Engine
@@ -136,13 +140,8 @@ def _carry_out(
                 f"{experiment.verb} --help` lists the settings"
             )
     paths = tuple(str(path) for path in checkpoints)
-    asked = trained_settings(paths) | settings
-    if "split" in settings:
-        asked["split"] = Split(settings["split"])
-    config = experiment.config(
-        checkpoints=paths,
-        **{k: tuple(v) if isinstance(v, list) else v for k, v in asked.items()},
-    )
+    asked = trained_settings(paths) | {"split": experiment.config.split} | settings
+    config = experiment.config(checkpoints=paths, **as_settings(asked))
     require_known(paths, config.task, "task")
     directory = run_directory(experiment.verb, paths) if run is None else Path(run)
     _require_own(experiment, directory)

@@ -1,7 +1,7 @@
 """An experiment on checkpoints as its users know it: from settings to a result."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
@@ -24,6 +24,11 @@ class Functions(NamedTuple):
 
     foresee: "Callable[[Any, Path], Outlook]"
     """`foresee(config, store)` plans it, and times a little of it."""
+
+
+def records(found: object, *names: str) -> dict[str, Any]:
+    """Rows of some of the tables of a run, as plain records."""
+    return {name: [asdict(row) for row in getattr(found, name)] for name in names}
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from html import escape
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
@@ -118,7 +118,7 @@ def told(title: str, sentences: Sequence[str], warnings: Sequence[str]) -> str:
     return f"<h4>{escape(title)}</h4><ul>{''.join(items)}</ul>"
 
 
-def _require(package: str) -> Any:
+def _require(package: str) -> None:
     if find_spec(package) is None:
         raise InvalidValue(
             f"expected {package} for its frames, which is not installed: "

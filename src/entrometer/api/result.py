@@ -15,7 +15,12 @@ from entrometer.api.experiments.measure import MEASURE
 from entrometer.api.finished import Finished, told
 from entrometer.api.output import plain
 from entrometer.errors import InvalidValue
-from entrometer.runs import logged_metrics, read_metrics, verify
+from entrometer.runs import verify
+from entrometer.runs.finished import (
+    evaluation_metrics,
+    is_measurement,
+    training_metrics,
+)
 from entrometer.runs.rows import read_arrow
 
 EXPERIMENTS = (MEASURE, INFLUENCE, KERNEL, COMPARE)
@@ -76,21 +81,12 @@ class Trained(Finished):
     @property
     def names(self) -> list[str]:
         """`metrics`, a row a step, and where there is one `evaluation`."""
-        return ["metrics", *(["evaluation"] if self._evaluations() else [])]
+        evaluated = evaluation_metrics(self.path) is not None
+        return ["metrics", *(["evaluation"] if evaluated else [])]
 
     def _read(self, name: str) -> pa.Table:
-        if name == "evaluation":
-            tables = [read_metrics(path) for path in self._evaluations()]
-            return pa.table(max(tables, key=lambda t: float(t["responses"].sum())))
-        kept = self.path / "metrics.parquet"
-        return pa.table(
-            read_metrics(kept) if kept.is_file() else logged_metrics(self.path)
-        )
-
-    def _evaluations(self) -> list[Path]:
-        kept = self.path / "evaluation.parquet"
-        found = sorted(self.path.glob("evaluation/*/table.parquet"))
-        return [kept] if kept.is_file() else found
+        read = evaluation_metrics if name == "evaluation" else training_metrics
+        return pa.table(read(self.path))
 
 
 def read(path: str | Path) -> Result | Trained:
@@ -100,16 +96,13 @@ def read(path: str | Path) -> Result | Trained:
         path: What `--run` was given.
     """
     path = Path(path)
-    if (path / "summary.json").is_file() and (path / "results").is_dir():
-        kind = verify(path).get("kind")
-        for experiment in EXPERIMENTS:
-            if experiment.kind == kind:
-                return Result(path, experiment)
-    elif (path / "config.json").is_file():
+    if not is_measurement(path):
         return Trained(path)
-    got = "another directory" if path.is_dir() else "no such directory"
+    kind = verify(path).get("kind")
+    for experiment in EXPERIMENTS:
+        if experiment.kind == kind:
+            return Result(path, experiment)
     raise InvalidValue(
-        f"{path}: expected a finished measurement (results/ and summary.json) or a "
-        f"training run (config.json and checkpoint-N/), got {got}; name the directory "
-        "that --run was given"
+        f"{path}: expected a measurement of {', '.join(e.kind for e in EXPERIMENTS)}, "
+        f"got {kind!r}; read it with the version that wrote it"
     )

@@ -1,11 +1,12 @@
 """What a training beside its checkpoints says of the settings of an experiment."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from entrometer.errors import InvalidValue, nearest_name
+from entrometer.tasks.task import Split
 from entrometer.training.config import read_config
 
 _TRAINED = (
@@ -37,6 +38,12 @@ def trained_settings(checkpoints: Sequence[str]) -> dict[str, Any]:
             )
         found, spoke = said, parent
     return found
+
+
+def as_settings(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings from plain values: a list is a tuple, the split has its name."""
+    found = {k: tuple(v) if isinstance(v, list) else v for k, v in values.items()}
+    return {**found, "split": Split(values["split"])}
 
 
 def run_directory(verb: str, checkpoints: Sequence[str]) -> Path:

@@ -8,11 +8,15 @@ from typing import Annotated, Any, Literal, TypeVar
 
 import tyro
 
-from entrometer.api.settings import require_known, run_directory, trained_settings
+from entrometer.api.settings import (
+    as_settings,
+    require_known,
+    run_directory,
+    trained_settings,
+)
 from entrometer.cli.parse import Flag, Habits, parse
 from entrometer.errors import InvalidValue
 from entrometer.experiments.config import ExperimentConfig
-from entrometer.tasks.task import Split
 
 Config = TypeVar("Config", bound=ExperimentConfig)
 
@@ -92,10 +96,7 @@ def read_settings(verb: str, config: type[Config], run: Path) -> dict[str, Any]:
         unknown = [name for name in values if name not in _names(config)]
         if unknown:
             raise ValueError(f"{unknown[0]!r} is none of its settings")
-        settings: dict[str, Any] = {
-            k: tuple(v) if isinstance(v, list) else v for k, v in values.items()
-        }
-        settings["split"] = Split(settings["split"])
+        settings = as_settings(values)
         config(**settings)
     except FileNotFoundError:
         raise InvalidValue(

@@ -12,16 +12,18 @@ from entrometer.report.style import LOOKS
 from entrometer.runs import (
     DamagedFile,
     Metrics,
-    checkpoints,
     comparison,
     influence,
     kernel,
-    logged_metrics,
     measurement,
-    read_metrics,
 )
 from entrometer.runs.comparison import ComparisonTables
 from entrometer.runs.complete import MANIFEST
+from entrometer.runs.finished import (
+    evaluation_metrics,
+    is_measurement,
+    training_metrics,
+)
 from entrometer.runs.influence import InfluenceTables
 from entrometer.runs.kernel import KernelTables
 from entrometer.runs.measurement import Measurement
@@ -105,18 +107,7 @@ def read_runs(paths: Sequence[Path]) -> list[Run]:
 
 
 def _read(path: Path, name: str) -> Run:
-    if (path / "summary.json").is_file() and (path / "results").is_dir():
-        return _finished(path, name)
-    if (path / "config.json").is_file() and (
-        (path / "metrics.parquet").is_file() or checkpoints(path)
-    ):
-        return _training(path, name)
-    got = "another directory" if path.is_dir() else "no such directory"
-    raise InvalidValue(
-        f"{path}: expected a finished measurement (results/ and summary.json) or a "
-        f"training run (config.json and checkpoint-N/), got {got}; name the directory "
-        "that --run was given"
-    )
+    return _finished(path, name) if is_measurement(path) else _training(path, name)
 
 
 def _finished(path: Path, name: str) -> Measured:
@@ -172,25 +163,13 @@ def _table(path: Path, name: str) -> Path:
 
 
 def _training(path: Path, name: str) -> TrainingRun:
-    table = path / "metrics.parquet"
-    metrics = read_metrics(table) if table.is_file() else logged_metrics(path)
+    metrics = training_metrics(path)
     if "step" not in metrics:
         raise InvalidValue(
             f"{path}: expected metrics by step, got no column `step`; train it first"
         )
-    return TrainingRun(name, metrics, _evaluation(path), _json(path / "config.json"))
-
-
-def _evaluation(path: Path) -> Metrics | None:
-    """The evaluation with the most responses; of those the last by name."""
-    kept = path / "evaluation.parquet"
-    files = (
-        [kept] if kept.is_file() else sorted(path.glob("evaluation/*/table.parquet"))
-    )
-    tables = [t for t in map(read_metrics, files) if "step" in t and "responses" in t]
-    return max(
-        reversed(tables), key=lambda t: float(t["responses"].sum()), default=None
-    )
+    config = _json(path / "config.json")
+    return TrainingRun(name, metrics, evaluation_metrics(path), config)
 
 
 def _json(path: Path) -> dict[str, Any]:

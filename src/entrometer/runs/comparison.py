@@ -13,8 +13,8 @@ from typing import NamedTuple
 from entrometer.runs.rows import read_tables
 
 
-class Gain(NamedTuple):
-    """A difference from plain Dr-GRPO, and its 95% interval."""
+class Told(NamedTuple):
+    """A change, or a difference from plain Dr-GRPO, and its 95% interval."""
 
     value: float
     low: float
@@ -91,11 +91,18 @@ class Outcome:
         return self.name == "frontier"
 
     @property
-    def told_gain(self) -> Gain:
+    def told_change(self) -> Told:
         """As observed; as predicted where it was not tried."""
+        if math.isnan(self.observed):
+            return Told(self.predicted, self.predicted_low, self.predicted_high)
+        return Told(self.observed, self.observed_low, self.observed_high)
+
+    @property
+    def told_gain(self) -> Told:
+        """The same less that of plain Dr-GRPO."""
         if math.isnan(self.observed_gain):
-            return Gain(self.gain, self.gain_low, self.gain_high)
-        return Gain(self.observed_gain, self.observed_gain_low, self.observed_gain_high)
+            return Told(self.gain, self.gain_low, self.gain_high)
+        return Told(self.observed_gain, self.observed_gain_low, self.observed_gain_high)
 
 
 @dataclass(frozen=True, kw_only=True)

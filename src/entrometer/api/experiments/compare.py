@@ -2,11 +2,10 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from entrometer.api.experiment import Experiment, Functions
+from entrometer.api.experiment import Experiment, Functions, records
 from entrometer.api.output import interval, table
 from entrometer.experiments.comparison.config import CompareConfig
 from entrometer.runs.comparison import TABLES, Outcome, read_comparison
@@ -75,9 +74,7 @@ def _below(o: Outcome) -> str:
 
 
 def _rows(directory: Path) -> dict[str, Any]:
-    found = read_comparison(directory)
-    tables = ("outcomes", "frontier", "remedies")
-    return {name: [asdict(row) for row in getattr(found, name)] for name in tables}
+    return records(read_comparison(directory), "outcomes", "frontier", "remedies")
 
 
 COMPARE = Experiment(

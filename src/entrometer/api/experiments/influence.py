@@ -1,11 +1,10 @@
 """Which tokens of an update drain entropy or raise reward."""
 
 from collections.abc import Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from entrometer.api.experiment import Experiment, Functions
+from entrometer.api.experiment import Experiment, Functions, records
 from entrometer.api.output import interval, table
 from entrometer.experiments.influence.config import InfluenceConfig
 from entrometer.runs.influence import TABLES, InfluenceTables, Token, read_influence
@@ -130,9 +129,14 @@ def _rates(found: InfluenceTables) -> dict[tuple[str, str], float]:
 
 
 def _rows(directory: Path) -> dict[str, Any]:
-    found = read_influence(directory)
-    tables = ("balance", "groups", "scores", "diagonals", "removals")
-    return {name: [asdict(row) for row in getattr(found, name)] for name in tables}
+    return records(
+        read_influence(directory),
+        "balance",
+        "groups",
+        "scores",
+        "diagonals",
+        "removals",
+    )
 
 
 INFLUENCE = Experiment(

@@ -1,11 +1,10 @@
 """How much a step made from one response moves another."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from entrometer.api.experiment import Experiment, Functions
+from entrometer.api.experiment import Experiment, Functions, records
 from entrometer.api.output import interval, table
 from entrometer.experiments.kernel.config import KernelConfig
 from entrometer.runs.kernel import TABLES, KernelTables, Whole, read_kernel
@@ -68,9 +67,9 @@ def _block_rows(found: KernelTables) -> Iterator[list[str]]:
 
 
 def _rows(directory: Path) -> dict[str, Any]:
-    found = read_kernel(directory)
-    tables = ("whole", "blocks", "growth", "predictions", "sketches")
-    return {name: [asdict(row) for row in getattr(found, name)] for name in tables}
+    return records(
+        read_kernel(directory), "whole", "blocks", "growth", "predictions", "sketches"
+    )
 
 
 KERNEL = Experiment(

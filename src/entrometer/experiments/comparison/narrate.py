@@ -1,11 +1,10 @@
 """Advice: which setting keeps how much entropy, at what cost, and how sure that is."""
 
-import math
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from entrometer.experiments.comparison.config import CompareConfig
-from entrometer.runs.comparison import ComparisonTables, Gain, Outcome, Remedy
+from entrometer.runs.comparison import ComparisonTables, Outcome, Remedy, Told
 
 _SPARE = 0.1
 """Share of plain's reward growth that a remedy may cost and still be cheap."""
@@ -68,10 +67,10 @@ def _what(config: CompareConfig, found: ComparisonTables) -> str:
 
 def _advice(name: str, pairs: list[Pair], remedies: dict[str, Remedy]) -> Iterator[str]:
     plain = pairs[0]
+    entropy, reward = (_told(o.told_change, digits=3) for o in plain)
     yield (
-        f"{name}: plain Dr-GRPO changes entropy by {_value(plain.entropy)} nats a "
-        f"token and expected reward by {_value(plain.reward)} at the learning rate "
-        f"{plain.entropy.eta:.3g}."
+        f"{name}: plain Dr-GRPO changes entropy by {entropy} nats a token and expected "
+        f"reward by {reward} at the learning rate {plain.entropy.eta:.3g}."
     )
     # Frontier's tokens are chosen by a measurement, not by a setting.
     others = [p for p in pairs[1:] if p.entropy.name != "frontier"]
@@ -85,20 +84,20 @@ def _advice(name: str, pairs: list[Pair], remedies: dict[str, Remedy]) -> Iterat
     if best is None:
         yield f"{name}: none is predicted to keep more entropy than plain Dr-GRPO."
         return
-    entropy, reward = best.entropy.told_gain, best.reward.told_gain
-    sure = "" if entropy.low > 0 else ", which is within noise"
+    kept, bought = best.entropy.told_gain, best.reward.told_gain
+    sure = "" if kept.low > 0 else ", which is within noise"
     yield (
         f"{name}: the half of the prompts that chooses names {best.entropy.settings}; "
-        f"on the other half it keeps {_told(entropy)} nats a token more than "
-        f"plain{sure}, for {_told(reward)} of reward: a cost above "
-        f"{max(0.0, -reward.low):.2g} is excluded."
+        f"on the other half it keeps {_told(kept)} nats a token more than "
+        f"plain{sure}, for {_told(bought)} of reward: a cost above "
+        f"{max(0.0, -bought.low):.2g} is excluded."
     )
     share = best.entropy.share
     yield (
         f"{name}: this minibatch is {share:.0%} of the step and momentum the rest. "
         f"Kept up, {best.entropy.settings} comes to at most {1 / share:.3g} times that "
-        f"a step if nothing answers it: {entropy.value / share:+.2g} nats a token "
-        f"beside plain's {_changed(plain.entropy):+.2g}."
+        f"a step if nothing answers it: {kept.value / share:+.2g} nats a token "
+        f"beside plain's {plain.entropy.told_change.value:+.2g}."
     )
     yield f"{name}: {_lines(remedies[best.entropy.settings])}"
 
@@ -147,7 +146,7 @@ def _warnings(name: str, pairs: list[Pair]) -> Iterator[str]:
     rising = [
         p.entropy.settings
         for p in pairs[1:]
-        if p.entropy.told_gain.low / plain.share > -_changed(plain) > 0
+        if p.entropy.told_gain.low / plain.share > -plain.told_change.value > 0
     ]
     if rising:
         yield (
@@ -165,15 +164,6 @@ def _warnings(name: str, pairs: list[Pair]) -> Iterator[str]:
         )
 
 
-def _told(gain: Gain) -> str:
-    return f"{gain.value:+.2g} [{gain.low:+.2g}, {gain.high:+.2g}]"
-
-
-def _changed(o: Outcome) -> float:
-    return o.predicted if math.isnan(o.observed) else o.observed
-
-
-def _value(o: Outcome) -> str:
-    if not math.isnan(o.observed):
-        return f"{o.observed:+.3g} [{o.observed_low:+.3g}, {o.observed_high:+.3g}]"
-    return f"{o.predicted:+.3g} [{o.predicted_low:+.3g}, {o.predicted_high:+.3g}]"
+def _told(told: Told, digits: int = 2) -> str:
+    value, low, high = (f"{x:+.{digits}g}" for x in told)
+    return f"{value} [{low}, {high}]"
