@@ -22,7 +22,7 @@ def batches() -> tuple[list[Check], dict[str, object]]:
             for size in sizes:
                 store = root / f"{policy}-{size}"
                 store.mkdir()
-                own[size] = _measured(policy, size, trained, store)
+                own[size] = _measured(policy, size, max(sizes), trained, store)
             found[policy] = own
             token = [own[size]["seconds_a_token"] for size in sizes]
             peak = [own[size]["peak_bytes"] for size in sizes]
@@ -42,8 +42,12 @@ def batches() -> tuple[list[Check], dict[str, object]]:
     return checks, found
 
 
-def _measured(policy: str, size: int, trained: Path, store: Path) -> dict[str, float]:
-    arguments = [policy, str(size), str(SHARD[policy]), str(trained), str(store)]
-    _, told = module("benchmarks.growth.worker", *arguments)
+def _measured(
+    policy: str, size: int, responses: int, trained: Path, store: Path
+) -> dict[str, float]:
+    counts = [str(count) for count in (size, responses, SHARD[policy])]
+    _, told = module(
+        "benchmarks.growth.worker", policy, *counts, str(trained), str(store)
+    )
     found: dict[str, float] = json.loads(told.splitlines()[-1])
     return found

@@ -1,5 +1,7 @@
-"""One size: `worker POLICY PROMPTS SHARD TRAINED STORE` prints seconds and bytes.
+"""One size: `worker POLICY SIZE RESPONSES SHARD TRAINED STORE` prints what it took.
 
+All sizes pass over as many responses, in batches of SIZE, each drawn with a seed of its
+own: the longest response, which memory follows, is then a longest among as many.
 Seconds are the processor's, of one thread: what else the machine does is not in them.
 """
 
@@ -8,21 +10,21 @@ import resource
 import sys
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import torch
 
 from benchmarks.influence.subject import CHECKPOINT
-from entrometer.engine import Here, Row, quiet
+from entrometer.engine import Here, quiet
 from entrometer.experiments.batches import evaluation, step_of, subject_of
 from entrometer.experiments.config import ExperimentConfig
 from entrometer.experiments.requests import Forward, Jvp, Request, Worker
 
-LEAST = {"tiny": 50_000, "smollm2": 6_000}
-"""Tokens over which a time is taken: a small batch is passed over again."""
 
-
-def main(policy: str, prompts: int, shard: int, trained: Path, store: Path) -> None:
+def main(
+    policy: str, size: int, responses: int, shard: int, trained: Path, store: Path
+) -> None:
     torch.set_num_threads(1)
     tiny = policy == "tiny"
     path = trained / "checkpoint-2" if tiny else CHECKPOINT
@@ -31,25 +33,27 @@ def main(policy: str, prompts: int, shard: int, trained: Path, store: Path) -> N
         updates=("recorded",),
         policy=policy,
         level="tiny" if tiny else "easy",
-        prompts=prompts,
+        prompts=size,
         shard=shard,
         max_tokens=32 if tiny else 64,
     )
     subject = subject_of(config, path)
-    draws = evaluation(config, subject)
     step = step_of(config, subject, "recorded", 2 if tiny else 40)
-    here = [Forward(subject=subject, rollouts=draw) for draw in draws]
-    along = [Jvp(subject=subject, rollouts=draw, steps=(step,)) for draw in draws]
     worker = Worker(store)
-    # The first of each kind warms up what all share.
-    first = [step, draws[0], here[0], along[0]]
-    rest = [*draws[1:], *here[1:], *along[1:]] or first[1:]
-    _carry_out(first, worker, store)
-    tokens, began = 0, time.process_time()
-    while tokens < LEAST[policy]:
-        for request in rest:
-            request.path(store).unlink(missing_ok=True)
-        tokens += sum(row.tokens for row in _carry_out(rest, worker, store))
+
+    def carry_out(config: ExperimentConfig) -> int:
+        draws = evaluation(config, subject)
+        here = [Forward(subject=subject, rollouts=draw) for draw in draws]
+        along = [Jvp(subject=subject, rollouts=draw, steps=(step,)) for draw in draws]
+        return _tokens([*draws, *here, *along], worker, store)
+
+    _tokens([step], worker, store)
+    # What all batches share is read, and warm, before the time is taken.
+    carry_out(replace(config, prompts=8, seed=0))
+    began = time.process_time()
+    tokens = sum(
+        carry_out(replace(config, seed=1 + batch)) for batch in range(responses // size)
+    )
     seconds = time.process_time() - began
     print(
         json.dumps(
@@ -62,12 +66,13 @@ def main(policy: str, prompts: int, shard: int, trained: Path, store: Path) -> N
     )
 
 
-def _carry_out(requests: Sequence[Request], worker: Worker, store: Path) -> list[Row]:
-    return Here().carry_out(
+def _tokens(requests: Sequence[Request], worker: Worker, store: Path) -> int:
+    rows = Here().carry_out(
         requests, worker=lambda _: worker, store=store, progress=quiet
     )
+    return sum(row.tokens for row in rows)
 
 
 if __name__ == "__main__":
-    policy, prompts, shard, trained, store = sys.argv[1:]
-    main(policy, int(prompts), int(shard), Path(trained), Path(store))
+    policy, size, responses, shard, trained, store = sys.argv[1:]
+    main(policy, int(size), int(responses), int(shard), Path(trained), Path(store))
