@@ -56,6 +56,37 @@ def test_a_damaged_snapshot_costs_time_and_nothing_else(tmp_path):
     assert torch.equal(again["x"], summed(tmp_path / "whole")[0]["x"])
 
 
+@pytest.mark.parametrize("dies_at", [(2, 0), (2, 1), (2, 2)])
+def test_a_snapshot_that_was_half_written_over_counts_no_part_twice(
+    tmp_path, monkeypatch, dies_at
+):
+    """Killed at any of the three files of the second snapshot: of x, of y, the head."""
+    import entrometer.engine.vectors as vectors
+
+    one_file, count = 100, [0, 0]
+    write = vectors._write
+
+    def killed(path, tensors, about):
+        if tuple(count) == dies_at:
+            raise Dies
+        write(path, tensors, about)
+        count[1] += 1
+        if count[1] == 3:
+            count[:] = count[0] + 1, 0
+
+    def both(i):
+        return {"x": SUMMANDS[i]["x"].clone(), "y": -SUMMANDS[i]["x"]}
+
+    whole = running_sum(tmp_path / "whole", NAMES, both, every=60.0)
+    path = tmp_path / "sum"
+    monkeypatch.setattr(vectors, "_write", killed)
+    with pytest.raises(Dies):
+        running_sum(path, NAMES, both, every=0.0, shard_bytes=one_file)
+    monkeypatch.setattr(vectors, "_write", write)
+    again = running_sum(path, NAMES, both, every=0.0, shard_bytes=one_file)
+    assert all(torch.equal(again[name], whole[name]) for name in "xy")
+
+
 def test_no_snapshot_is_made_before_its_time(tmp_path):
     summed(tmp_path / "sum", every=60.0)
     assert not (tmp_path / "sum").exists()

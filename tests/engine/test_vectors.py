@@ -5,7 +5,13 @@ import json
 import pytest
 import torch
 
-from entrometer.engine.vectors import by_part, open_vectors, parts, write_vectors
+from entrometer.engine.vectors import (
+    by_part,
+    open_vectors,
+    parts,
+    remove_vectors,
+    write_vectors,
+)
 from entrometer.runs import DamagedFile
 
 VECTOR = {name: torch.arange(6.0) + i for i, name in enumerate("abcd")}
@@ -49,12 +55,39 @@ def test_several_vectors_share_a_file(tmp_path):
     assert list(found["second"]) == ["a.b/c"]
 
 
-def test_a_file_with_a_shard_missing_is_refused(tmp_path):
+def test_a_file_with_a_damaged_or_missing_shard_is_refused(tmp_path):
     path = tmp_path / "v.safetensors"
     write_vectors(path, VECTOR.items(), shard_bytes=30)
     (tmp_path / "v.00001.safetensors").write_bytes(b"no")
     with pytest.raises(DamagedFile, match="expected a vector in"):
         read(path)
+    (tmp_path / "v.00001.safetensors").unlink()
+    with pytest.raises(DamagedFile, match=r"v.00001.safetensors is not there"):
+        read(path)
+
+
+def test_a_shard_that_was_written_over_is_not_taken_for_its_own(tmp_path):
+    """As a writer leaves it that dies on its way to the head."""
+    path = tmp_path / "v.safetensors"
+
+    def cut_short():
+        yield from list(VECTOR.items())[:2]
+        raise KeyboardInterrupt
+
+    write_vectors(path, VECTOR.items(), about={"contains": "1"}, shard_bytes=30)
+    with pytest.raises(KeyboardInterrupt):
+        write_vectors(path, cut_short(), about={"contains": "2"}, shard_bytes=30)
+    with pytest.raises(DamagedFile, match=r"v.00000.safetensors is of another"):
+        read(path)
+
+
+def test_all_files_of_a_vector_are_removed_and_no_other(tmp_path):
+    for name in ("v", "w"):
+        path = tmp_path / f"{name}.safetensors"
+        write_vectors(path, VECTOR.items(), shard_bytes=30)
+    remove_vectors(tmp_path / "v.safetensors")
+    assert {path.name[0] for path in tmp_path.iterdir()} == {"w"}
+    remove_vectors(tmp_path / "v.safetensors")
 
 
 def test_a_shard_is_looked_for_beside_its_file_only(tmp_path):

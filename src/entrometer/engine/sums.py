@@ -13,7 +13,7 @@ from pathlib import Path
 from torch import Tensor
 
 from entrometer.calculus import Vector
-from entrometer.engine.vectors import open_vectors, write_vectors
+from entrometer.engine.vectors import SHARD_BYTES, open_vectors, write_vectors
 from entrometer.runs import DamagedFile
 
 SNAPSHOT_SECONDS = 60.0
@@ -28,6 +28,7 @@ def running_sum(
     summand: Callable[[int], Vector],
     *,
     every: float = SNAPSHOT_SECONDS,
+    shard_bytes: int = SHARD_BYTES,
 ) -> dict[str, Tensor]:
     """The sum of all parts in their order, going on from a snapshot if there is one.
 
@@ -39,6 +40,7 @@ def running_sum(
         parts: Names of the parts.
         summand: Vectors of a part, by its place.
         every: Seconds between snapshots.
+        shard_bytes: Of one file of a snapshot.
     """
     contained, total = _read_snapshot(snapshot, parts)
     kept = time.monotonic()
@@ -51,7 +53,7 @@ def running_sum(
                 total[name] += x
         if place + 1 < len(parts) and time.monotonic() - kept >= every:
             about = {_CONTAINS: json.dumps(list(parts[: place + 1]))}
-            write_vectors(snapshot, total.items(), about=about)
+            write_vectors(snapshot, total.items(), about=about, shard_bytes=shard_bytes)
             kept = time.monotonic()
     assert total is not None, "a sum has at least one part"
     return total

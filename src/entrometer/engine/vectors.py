@@ -1,7 +1,8 @@
 """Files of tensors by name; over a size, several files behind one.
 
 The file under the name comes last and is whole or absent, so that a reader needs to
-know no more than the name. Writers and readers go tensor by tensor: what is as large as
+know no more than the name. Each of several says what it is about, so that one that was
+written over meanwhile is not taken for another. Writers and readers go tensor by tensor: what is as large as
 a model need not be in memory twice, nor travel from one process to another.
 """
 
@@ -10,6 +11,7 @@ import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -47,12 +49,12 @@ def write_vectors(
     size = 0
     for name, tensor in tensors:
         if held and size + tensor.nbytes > shard_bytes:
-            shards.append(_write_shard(path, len(shards), held))
+            shards.append(_write_shard(path, len(shards), held, about))
             held, size = {}, 0
         held[name] = tensor.detach().contiguous()
         size += tensor.nbytes
     if shards:
-        shards.append(_write_shard(path, len(shards), held))
+        shards.append(_write_shard(path, len(shards), held, about))
         held, about[_SHARDS] = {}, json.dumps(shards)
     _write(path, held, about)
 
@@ -103,8 +105,8 @@ def open_vectors(path: Path, kind: str) -> Iterator[VectorFile]:
             about = json.loads((head.metadata() or {})[_ABOUT])
             shards = json.loads(about.pop(_SHARDS, "[]"))
             parts = [
-                stack.enter_context(safe_open(path.with_name(Path(shard).name), "pt"))
-                for shard in shards
+                stack.enter_context(_open_shard(path.with_name(Path(name).name), about))
+                for name in shards
             ]
             files = {
                 name: part
@@ -119,10 +121,38 @@ def open_vectors(path: Path, kind: str) -> Iterator[VectorFile]:
         ) from error
 
 
-def _write_shard(path: Path, number: int, tensors: dict[str, Tensor]) -> str:
-    shard = path.with_name(f"{path.stem}.{number:05d}{path.suffix}")
-    _write(shard, tensors, {})
+def remove_vectors(path: Path) -> None:
+    """Delete what `write_vectors` wrote, or began to write."""
+    path.unlink(missing_ok=True)
+    for number in count():
+        try:
+            _shard(path, number).unlink()
+        except FileNotFoundError:
+            return
+
+
+def _shard(path: Path, number: int) -> Path:
+    return path.with_name(f"{path.stem}.{number:05d}{path.suffix}")
+
+
+def _write_shard(
+    path: Path, number: int, tensors: dict[str, Tensor], about: dict[str, str]
+) -> str:
+    shard = _shard(path, number)
+    _write(shard, tensors, about)
     return shard.name
+
+
+@contextmanager
+def _open_shard(path: Path, about: dict[str, str]) -> Iterator[Any]:
+    try:
+        opened: Any = safe_open(path, "pt")
+    except FileNotFoundError as error:
+        raise ValueError(f"{path.name} is not there") from error
+    with opened as shard:
+        if json.loads((shard.metadata() or {})[_ABOUT]) != about:
+            raise ValueError(f"{path.name} is of another")
+        yield shard
 
 
 def _write(path: Path, tensors: dict[str, Tensor], about: dict[str, str]) -> None:

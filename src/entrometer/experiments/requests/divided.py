@@ -15,7 +15,7 @@ import numpy as np
 from torch import Tensor
 
 from entrometer.engine.sums import added_up, running_sum
-from entrometer.engine.vectors import write_vectors
+from entrometer.engine.vectors import remove_vectors, write_vectors
 from entrometer.experiments.requests.base import Request, Responses, Worker
 from entrometer.runs.columns import read_columns, write_columns
 
@@ -120,7 +120,7 @@ class Summed(Divided):
             return
         total = self.partial(worker, 0, self.rows, self.path(worker.store))
         self.conclude(worker, total)
-        _snapshot(self.path(worker.store)).unlink(missing_ok=True)
+        remove_vectors(_snapshot(self.path(worker.store)))
 
     def partial(
         self, worker: Worker, first: int, last: int, path: Path
@@ -192,7 +192,7 @@ class SumPiece(_Piece):
         path = self.path(worker.store)
         total = self.of.partial(worker, self.first, self.last, path)
         write_vectors(path, total.items())
-        _snapshot(path).unlink(missing_ok=True)
+        remove_vectors(_snapshot(path))
 
 
 @dataclass(frozen=True, kw_only=True)
