@@ -44,6 +44,8 @@ def test_a_line_that_was_cut_short_is_passed_over(tmp_path):
     with open(tmp_path / LOG, "a") as file:
         file.write(json.dumps({"name": "b"})[:-3])
     assert [row.name for row in read_log(tmp_path)] == ["a.txt"]
+    carry_out([Piece("c")], tmp_path)
+    assert [row.name for row in read_log(tmp_path)] == ["a.txt", "c.txt"]
 
 
 def test_a_full_disk_is_named_with_what_to_do(tmp_path):

@@ -1,5 +1,6 @@
 """Work on a Ray cluster of several nodes in this machine."""
 
+import math
 import os
 import sys
 import warnings
@@ -12,7 +13,9 @@ ray = pytest.importorskip("ray")
 from ray.cluster_utils import Cluster  # noqa: E402
 
 from entrometer.engine import FailedWork, StoreTrouble, quiet, read_log  # noqa: E402
-from entrometer.engine.on_ray import NoCluster, OnRay, _connect, _Crew  # noqa: E402
+from entrometer.engine.crew import Crew  # noqa: E402
+from entrometer.engine.on_ray import NoCluster, OnRay, _connect  # noqa: E402
+from entrometer.errors import InvalidValue  # noqa: E402
 from tests.engine import pieces as module  # noqa: E402
 from tests.engine.pieces import Hand, Piece  # noqa: E402
 
@@ -93,9 +96,42 @@ def test_a_piece_that_always_fails_is_named_and_the_rest_is_done(
     store, _ = places
     bad = Piece("bad", fault=fault)
     works = [bad, *(Piece(f"good{i}") for i in range(4)), Piece("after", (bad,))]
-    with pytest.raises(FailedWork, match=r"1 that failed.*bad\.txt: .*, and 1 that"):
+    with pytest.raises(FailedWork, match=r"1 that failed.*bad\.txt: .*; 1 that wait"):
         carry_out(works, store, workers=2)
     assert len(list(store.glob("good*.txt"))) == 4
+
+
+def test_so_many_failures_that_it_is_not_the_pieces_end_it_early(cluster, places):
+    store, _ = places
+    works = [Piece(f"bad{i}", fault="always", cost=9) for i in range(9)]
+    slow = [Piece(f"slow{i}", seconds=0.1) for i in range(50)]
+    with pytest.raises(FailedWork, match=r"9 that failed.* 50 more were not waited"):
+        carry_out([*works, *slow], store, workers=1)
+
+
+def test_a_worker_is_not_spread_over_two_nodes(cluster, places):
+    """Four cores are there, two on each node: none holds a worker of three."""
+    store, _ = places
+    second = cluster.add_node(num_cpus=2)
+    told = []
+
+    def give_up(status):
+        told.append(status.note)
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        carry_out([Piece("a")], store, give_up, cpus=3.0)
+    cluster.remove_node(second)
+    assert told == ["waits for a node with 3 CPU to spare"]
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [{"workers": -1}, {"cpus": 0.0}, {"cpus": -1.0, "gpus": 2.0}, {"gpus": math.nan}],
+)
+def test_workers_that_no_cluster_could_hold_are_refused(settings):
+    with pytest.raises(InvalidValue, match="expected workers from 0"):
+        OnRay(**settings)
 
 
 def test_a_full_disk_ends_it_at_once(cluster, places):
@@ -128,7 +164,7 @@ def test_nodes_may_come_and_go(cluster, places):
 
 def test_a_store_that_a_node_does_not_see_is_refused(cluster, places):
     store, _ = places
-    crew = _Crew(OnRay(workers=1), store, Hand)
+    crew = Crew(OnRay(workers=1), store, Hand)
     (store / crew._token).unlink()
     crew.grow(1)
     (ref,) = crew.awaited

@@ -51,10 +51,13 @@ def carry_out(
 def engine_of(command: Asked) -> "Engine | None":
     """The engine that was asked for; None for this process."""
     if command.engine == "here":
-        if command.address is not None or command.workers:
+        of_ray = ("address", "workers", "worker_cpus", "worker_gpus")
+        given = [n for n in of_ray if getattr(command, n) != getattr(Asked, n)]
+        if given:
+            flag = given[0].replace("_", "-")
             raise InvalidValue(
-                "expected --address and --workers with --engine ray, got "
-                "--engine here; add --engine ray"
+                f"expected --{flag} with --engine ray, got --engine here; add "
+                "--engine ray"
             )
         return None
     if find_spec("ray") is None:

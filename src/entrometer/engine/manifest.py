@@ -40,8 +40,13 @@ class Manifest:
     def add(self, row: Row) -> None:
         """Note that a result is there."""
         self._names.add(row.name)
-        with store_trouble(self._store), open(self._store / LOG, "a") as file:
-            file.write(json.dumps(asdict(row)) + "\n")
+        with store_trouble(self._store), open(self._store / LOG, "ab+") as file:
+            end = file.seek(0, os.SEEK_END)
+            file.seek(max(0, end - 1))
+            if file.read() not in (b"", b"\n"):
+                # A crash cut the last line short: it stays a line of its own.
+                file.write(b"\n")
+            file.write(json.dumps(asdict(row)).encode() + b"\n")
 
 
 def read_log(store: Path) -> list[Row]:

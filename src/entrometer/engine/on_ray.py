@@ -1,18 +1,17 @@
 """The engine on a Ray cluster: a worker an actor, a model a worker."""
 
 import logging
+import math
 import socket
 import time
-from collections.abc import Hashable
 from dataclasses import dataclass, field
 from pathlib import Path
-from secrets import token_hex
 from typing import Any
 
 import ray
 from ray import exceptions
 
-from entrometer.engine.here import carried_out
+from entrometer.engine.crew import DEAD, LOOK, Crew, one_line
 from entrometer.engine.manifest import Manifest, store_trouble
 from entrometer.engine.schedule import Schedule
 from entrometer.engine.work import (
@@ -22,28 +21,12 @@ from entrometer.engine.work import (
     Row,
     Status,
     StoreTrouble,
-    Work,
     Works,
 )
-from entrometer.errors import EntrometerError
-
-_LOOK = 2.0
-"""Seconds between looks at what the cluster holds."""
-
-_STILLBORN = 32
-"""Workers in a row that may be lost before they began."""
+from entrometer.errors import EntrometerError, InvalidValue
 
 _MOST_FAILED = 8
 """Pieces that are given up before all is: then it is not the pieces."""
-
-_DEAD = (
-    exceptions.RayActorError,
-    exceptions.WorkerCrashedError,
-    exceptions.NodeDiedError,
-    exceptions.OutOfMemoryError,
-    exceptions.ObjectLostError,
-    exceptions.OwnerDiedError,
-)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,6 +47,16 @@ class OnRay:
     gpus: float = 0.0
     """What a worker takes of a node."""
 
+    def __post_init__(self) -> None:
+        """Refuse what no cluster could hold."""
+        taken = (self.cpus, self.gpus)
+        if self.workers < 0 or min(taken) < 0 or not 0 < sum(taken) < math.inf:
+            raise InvalidValue(
+                "expected workers from 0, and of a worker's cores and GPUs none below "
+                f"0 and one above, got {self.workers}, {self.cpus} and {self.gpus}; "
+                "change --workers, --worker-cpus or --worker-gpus"
+            )
+
     def carry_out(
         self, works: Works, *, worker: MakeWorker, store: Path, progress: Progress
     ) -> list[Row]:
@@ -77,7 +70,7 @@ class OnRay:
             _connect(self.address)
         try:
             with store_trouble(store):
-                crew = _Crew(self, store.resolve(), worker)
+                crew = Crew(self, store.resolve(), worker)
             try:
                 return _Driver(schedule, manifest, crew, progress).run()
             finally:
@@ -106,116 +99,13 @@ class NoCluster(EntrometerError, ConnectionError):
     """No cluster where one was expected."""
 
 
-class _Hand:
-    """A worker in a process of its own."""
-
-    def __init__(self, make_worker: MakeWorker, store: str, token: str) -> None:
-        self._store = Path(store)
-        if not (self._store / token).exists():
-            raise FileNotFoundError(
-                f"expected the store {store} on every node, got a node without it; "
-                "give --store on storage that all of them mount"
-            )
-        self._worker = make_worker(self._store)
-
-    def ready(self) -> bool:
-        return True
-
-    def carry_out(self, work: Work) -> Row | None:
-        """The row of a piece; None if another has made it meanwhile."""
-        if work.path(self._store).exists():
-            return None
-        return carried_out(work, self._worker, self._store)
-
-
-@dataclass
-class _Member:
-    actor: Any
-    home: Hashable = None
-    work: Work | None = None
-
-
-class _Crew:
-    """The actors: as many as the cluster holds, whoever dies is replaced."""
-
-    def __init__(self, engine: OnRay, store: Path, worker: MakeWorker) -> None:
-        self._engine, self._store, self._worker = engine, store, worker
-        self._token = f".seen-{token_hex(8)}"
-        (store / self._token).touch()
-        made: Any = ray.remote(_Hand)
-        self._class = made.options(num_cpus=engine.cpus, num_gpus=engine.gpus)
-        self._coming: dict[Any, Any] = {}
-        self.idle: list[_Member] = []
-        self.busy: dict[Any, _Member] = {}
-        self._looked = 0.0
-        self._room = 0
-        self._stillborn = 0
-
-    @property
-    def workers(self) -> int:
-        """Those who are there."""
-        return len(self.idle) + len(self.busy)
-
-    @property
-    def awaited(self) -> list[Any]:
-        """What a wait can end with."""
-        return [*self.busy, *self._coming]
-
-    def grow(self, wanted: int) -> None:
-        """Ask for more actors, as far as there is work and room for them."""
-        now = time.monotonic()
-        if now - self._looked > _LOOK:
-            self._looked, self._room = now, self._holds()
-        room = min(self._room, self._engine.workers or self._room)
-        for _ in range(min(room, wanted) - self.workers - len(self._coming)):
-            actor = self._class.remote(self._worker, str(self._store), self._token)
-            self._coming[actor.ready.remote()] = actor
-
-    def arrived(self, ref: Any) -> bool:
-        """Take in an actor, if that is what the reference is about."""
-        if ref not in self._coming:
-            return False
-        actor = self._coming.pop(ref)
-        try:
-            ray.get(ref)
-        except _DEAD as error:
-            # An actor that cannot begin says why; one that was taken away does not.
-            self._stillborn += 1
-            if "creation task" in str(error) or self._stillborn > _STILLBORN:
-                raise FailedWork(
-                    f"expected a worker to begin, got {_line(error)}; mend the cause, "
-                    "then go on with --resume"
-                ) from error
-            return True
-        self._stillborn = 0
-        self.idle.append(_Member(actor))
-        return True
-
-    def hand(self, member: _Member, work: Work) -> None:
-        """Give an idle member a piece."""
-        member.work, member.home = work, work.home
-        self.busy[member.actor.carry_out.remote(work)] = member
-
-    def dismiss(self) -> None:
-        """Let all of them go."""
-        members = [*self.idle, *self.busy.values()]
-        for actor in [*self._coming.values(), *(m.actor for m in members)]:
-            ray.kill(actor)
-        (self._store / self._token).unlink(missing_ok=True)
-
-    def _holds(self) -> int:
-        held: dict[str, float] = ray.cluster_resources()  # type: ignore[no-untyped-call]
-        asked = {"CPU": self._engine.cpus, "GPU": self._engine.gpus}
-        return min(int(held.get(k, 0) / n) for k, n in asked.items() if n)
-
-
 @dataclass
 class _Driver:
     """Hands out, takes back, and keeps the books."""
 
     schedule: Schedule
     manifest: Manifest
-    crew: _Crew
+    crew: Crew
     progress: Progress
     rows: list[Row] = field(default_factory=list)
     cost: float = 0.0
@@ -233,15 +123,19 @@ class _Driver:
                 self.crew.hand(member, work)
             awaited = self.crew.awaited
             if not awaited:
-                self._tell("waits for a node")
-                time.sleep(_LOOK)
-                continue
-            done, _ = ray.wait(awaited, num_returns=1, timeout=_LOOK)
+                time.sleep(LOOK)
+            done = awaited and ray.wait(awaited, num_returns=1, timeout=LOOK)[0]
+            if not done and not self.crew.workers:
+                asked = (f"{n:g} {name}" for name, n in self.crew.asked.items())
+                self._tell(f"waits for a node with {' and '.join(asked)} to spare")
             for ref in done:
                 if not self.crew.arrived(ref):
                     self._take_back(ref)
         if self.schedule.failed:
-            raise self._failed()
+            raise self._failed(
+                f"{self.schedule.blocked()} that wait for them are left; the rest is "
+                "done and kept"
+            )
         return self.rows
 
     def _take_back(self, ref: Any) -> None:
@@ -250,8 +144,8 @@ class _Driver:
         assert work is not None
         try:
             row = ray.get(ref)
-        except _DEAD as error:
-            self.schedule.lose(work, f"its worker died: {_line(error)}")
+        except DEAD as error:
+            self.schedule.lose(work, f"its worker died: {one_line(error)}")
             self._tell(f"a worker died at {work.kind}")
             return
         except exceptions.RayTaskError as error:
@@ -259,10 +153,14 @@ class _Driver:
             cause = error.cause
             if isinstance(cause, StoreTrouble):
                 raise StoreTrouble(*cause.args) from error
-            self.schedule.fail(work, _line(cause))
-            self._tell(f"{work.kind} failed: {_line(cause)}")
+            self.schedule.fail(work, one_line(cause))
+            self._tell(f"{work.kind} failed: {one_line(cause)}")
             if len(self.schedule.failed) > _MOST_FAILED:
-                raise self._failed() from error
+                left = self.schedule.left - len(self.schedule.failed)
+                raise self._failed(
+                    f"that is too many for it to be theirs, so {left} more were not "
+                    "waited for; what is done is kept"
+                ) from error
             return
         self.crew.idle.append(member)
         self.schedule.done(work)
@@ -287,18 +185,11 @@ class _Driver:
             )
         )
 
-    def _failed(self) -> FailedWork:
+    def _failed(self, rest: str) -> FailedWork:
         failed = self.schedule.failed
         told = "; ".join(f"{name}: {why}" for name, why in sorted(failed.items()))
         return FailedWork(
             f"expected every piece of work to succeed, got {len(failed)} that failed "
-            f"however often tried ({told}), and {self.schedule.blocked()} that wait "
-            "for them; the rest is done and kept: mend the cause, then go on with "
+            f"however often tried ({told}); {rest}: mend the cause, then go on with "
             "--resume"
         )
-
-
-def _line(error: BaseException) -> str:
-    text = str(error).strip() or type(error).__name__
-    last = text.splitlines()[-1]
-    return f"{type(error).__name__}: {last[:300]}"

@@ -2,8 +2,9 @@
 
 The file under the name comes last and is whole or absent, so that a reader needs to
 know no more than the name. Each of several says what it is about, so that one that was
-written over meanwhile is not taken for another. Writers and readers go tensor by tensor: what is as large as
-a model need not be in memory twice, nor travel from one process to another.
+written over meanwhile is not taken for another. Writers and readers go tensor by
+tensor: what is as large as a model need not be in memory twice, nor travel from one
+process to another.
 """
 
 import json
