@@ -110,6 +110,13 @@ def test_another_run_is_not_written_over(trained, measured):
         em.influence(*at(trained, 2), run=measured)
 
 
+def test_a_training_is_not_written_over(trained):
+    before = (trained / "config.json").read_bytes()
+    with pytest.raises(InvalidValue, match="holds something else"):
+        em.measure(*at(trained, 2), run=trained)
+    assert (trained / "config.json").read_bytes() == before
+
+
 def test_a_checkpoint_without_its_training_asks_for_the_task(trained, tmp_path):
     alone = tmp_path / "checkpoint-2"
     alone.symlink_to(trained / "checkpoint-2")

@@ -5,6 +5,7 @@ import re
 import shutil
 from dataclasses import replace
 
+import pytest
 import torch
 
 from entrometer.api import finished, read
@@ -65,8 +66,18 @@ def test_a_checkpoint_that_is_not_there_is_told_the_nearest(trained, capsys):
     assert "no such directory. Did you mean 'checkpoint-2'?" in error
 
 
-def test_no_checkpoint_at_all_is_refused(capsys):
-    assert "expected checkpoints, got none" in refusal(capsys)
+@pytest.mark.parametrize("others", [[], ["--run", "new"], ["--resume"]])
+def test_no_checkpoint_at_all_is_refused(capsys, others):
+    assert "expected checkpoints, got none" in refusal(capsys, *others)
+
+
+@pytest.mark.parametrize(
+    "flag", ["--address auto", "--workers 2", "--worker-cpus 2", "--worker-gpus 1"]
+)
+def test_settings_of_ray_are_not_passed_over(trained, tmp_path, capsys, flag):
+    run = ["--run", str(tmp_path / "run")]
+    error = refusal(capsys, *at(trained, 2), *run, *flag.split())
+    assert f"expected {flag.split()[0]} with --engine ray" in error
 
 
 def test_a_run_that_is_there_is_not_overwritten(trained, measured, capsys):

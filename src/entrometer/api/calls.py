@@ -17,7 +17,6 @@ from entrometer.api.settings import (
     trained_settings,
 )
 from entrometer.errors import InvalidValue, nearest_name
-from entrometer.runs import IncompleteDirectory, verify
 
 if TYPE_CHECKING:
     from entrometer.engine import Engine
@@ -144,20 +143,7 @@ def _carry_out(
     config = experiment.config(checkpoints=paths, **as_settings(asked))
     require_known(paths, config.task, "task")
     directory = run_directory(experiment.verb, paths) if run is None else Path(run)
-    _require_own(experiment, directory)
     experiment.carry_out(
         config, directory, None if store is None else Path(store), engine
     )
     return Result(directory, experiment)
-
-
-def _require_own(experiment: Experiment[Any], directory: Path) -> None:
-    """Refuse to write over what another experiment left."""
-    try:
-        kind = verify(directory).get("kind")
-    except (IncompleteDirectory, OSError):
-        return
-    if kind != experiment.kind:
-        raise InvalidValue(
-            f"{directory} holds another run ({kind}); choose another directory as run"
-        )

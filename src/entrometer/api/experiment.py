@@ -7,7 +7,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 from entrometer.api.progress import Ticker
+from entrometer.api.settings import read_settings
+from entrometer.errors import InvalidValue
 from entrometer.experiments.config import ExperimentConfig
+from entrometer.runs import IncompleteDirectory, verify
 
 if TYPE_CHECKING:
     from entrometer.engine import Engine
@@ -63,6 +66,7 @@ class Experiment(Generic[Config]):
         engine: "Engine | None" = None,
     ) -> None:
         """Carry the experiment out, and show how far it has come."""
+        self.require_own(directory)
         # An older one would be sealed with the new results.
         (directory / "report.html").unlink(missing_ok=True)
         with Ticker(log=directory / "progress.log") as ticker:
@@ -70,3 +74,23 @@ class Experiment(Generic[Config]):
             self.functions().carry_out(
                 config, directory, store=store, progress=progress, engine=engine
             )
+
+    def require_own(self, directory: Path) -> None:
+        """Refuse to write over what a training or another experiment left."""
+        try:
+            kind = verify(directory).get("kind")
+        except (IncompleteDirectory, OSError):
+            kind = self.kind
+        if kind != self.kind:
+            raise InvalidValue(
+                f"{directory} holds another run ({kind}); choose another directory "
+                "with --run"
+            )
+        if (directory / "config.json").exists():
+            try:
+                read_settings(self.verb, self.config, directory)
+            except InvalidValue as error:
+                raise InvalidValue(
+                    f"{directory} holds something else; choose another directory with "
+                    f"--run ({error})"
+                ) from error

@@ -1,11 +1,13 @@
-"""What a training beside its checkpoints says of the settings of an experiment."""
+"""Settings of an experiment: of the training beside its checkpoints, of a run."""
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 from entrometer.errors import InvalidValue, nearest_name
+from entrometer.experiments.config import ExperimentConfig
 from entrometer.tasks.task import Split
 from entrometer.training.config import read_config
 
@@ -44,6 +46,32 @@ def as_settings(values: Mapping[str, Any]) -> dict[str, Any]:
     """Settings from plain values: a list is a tuple, the split has its name."""
     found = {k: tuple(v) if isinstance(v, list) else v for k, v in values.items()}
     return {**found, "split": Split(values["split"])}
+
+
+def read_settings(
+    verb: str, config: type[ExperimentConfig], run: Path
+) -> dict[str, Any]:
+    """The settings that a run of a verb saved."""
+    path = run / "config.json"
+    names = [f.name for f in fields(config)]
+    try:
+        values = json.loads(path.read_text(encoding="utf-8"))
+        unknown = [name for name in values if name not in names]
+        if unknown:
+            raise ValueError(f"{unknown[0]!r} is none of its settings")
+        settings = as_settings(values)
+        config(**settings)
+    except FileNotFoundError:
+        raise InvalidValue(
+            f"{path}: no such file, so {run} is no run to go on with; name the "
+            f"directory that `entrometer {verb}` wrote"
+        ) from None
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        raise InvalidValue(
+            f"{path}: expected the settings of `entrometer {verb}` ({error}); restore "
+            "the file, or name a run of that verb"
+        ) from error
+    return settings
 
 
 def run_directory(verb: str, checkpoints: Sequence[str]) -> Path:

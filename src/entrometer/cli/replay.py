@@ -15,9 +15,9 @@ from entrometer.api.experiments.kernel import KERNEL
 from entrometer.api.experiments.measure import MEASURE
 from entrometer.api.output import plain, print_json
 from entrometer.api.progress import Ticker
+from entrometer.api.settings import read_settings
 from entrometer.cli.difference import first_difference
 from entrometer.cli.parse import Flag, parse
-from entrometer.cli.settings import read_settings
 from entrometer.errors import InvalidValue
 from entrometer.runs import checkpoints
 from entrometer.runs.kernel import TABLES

@@ -1,6 +1,5 @@
 """What an experiment was asked, with what a run or a training says beside it."""
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
@@ -9,7 +8,7 @@ from typing import Annotated, Any, Literal, TypeVar
 import tyro
 
 from entrometer.api.settings import (
-    as_settings,
+    read_settings,
     require_known,
     run_directory,
     trained_settings,
@@ -71,7 +70,12 @@ def resolve(
 ) -> tuple[Asked, Config, Path]:
     """The command, its settings, and the directory of its results."""
     asked = parse(command, arguments, verb=verb)
-    directory = _directory(verb, asked)
+    if not asked.checkpoints and not (asked.resume and asked.run):
+        raise InvalidValue(
+            "expected checkpoints, got none; name a directory checkpoint-N, or with "
+            "--resume the --run to go on with"
+        )
+    directory = asked.run or run_directory(verb, asked.checkpoints)
     # A run may have been stopped before it could save its settings.
     begun = asked.resume and (
         not asked.checkpoints or (directory / "config.json").exists()
@@ -84,43 +88,5 @@ def resolve(
     default = replace(command(), **begin)
     given: Any = parse(command, arguments, verb=verb, default=default)
     require_known(given.checkpoints, given.task, "--task")
-    settings = {name: getattr(given, name) for name in _names(config)}
+    settings = {f.name: getattr(given, f.name) for f in fields(config)}
     return given, config(**settings), directory
-
-
-def read_settings(verb: str, config: type[Config], run: Path) -> dict[str, Any]:
-    """The settings that a run of a verb saved."""
-    path = run / "config.json"
-    try:
-        values = json.loads(path.read_text(encoding="utf-8"))
-        unknown = [name for name in values if name not in _names(config)]
-        if unknown:
-            raise ValueError(f"{unknown[0]!r} is none of its settings")
-        settings = as_settings(values)
-        config(**settings)
-    except FileNotFoundError:
-        raise InvalidValue(
-            f"{path}: no such file, so {run} is no run to go on with; name the "
-            f"directory that `entrometer {verb}` wrote"
-        ) from None
-    except (ValueError, TypeError, KeyError, AttributeError) as error:
-        raise InvalidValue(
-            f"{path}: expected the settings of `entrometer {verb}` ({error}); restore "
-            "the file, or name a run of that verb"
-        ) from error
-    return settings
-
-
-def _names(config: type[ExperimentConfig]) -> list[str]:
-    return [f.name for f in fields(config)]
-
-
-def _directory(verb: str, command: Asked) -> Path:
-    if command.run is not None:
-        return command.run
-    if not command.checkpoints:
-        raise InvalidValue(
-            "expected checkpoints, got none; name a directory checkpoint-N, or with "
-            "--resume the --run to go on with"
-        )
-    return run_directory(verb, command.checkpoints)
