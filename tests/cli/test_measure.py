@@ -49,8 +49,10 @@ def test_settings_override_the_trainings(trained, capsys):
 def test_without_the_trainings_config_the_task_must_be_named(trained, tmp_path, capsys):
     shutil.copytree(trained / "checkpoint-2", tmp_path / "checkpoint-2")
     assert "expected --task" in refusal(capsys, *at(tmp_path, 2))
-    config = printed_config(capsys, *at(tmp_path, 2), "--task", "few-letters")
-    assert (config["task"], config["max_tokens"]) == ("few-letters", 64)
+    given = [*at(tmp_path, 2), "--task", "few-letters"]
+    assert "expected --max-tokens" in refusal(capsys, *given)
+    config = printed_config(capsys, *given, "--max-tokens", "9")
+    assert (config["task"], config["max_tokens"]) == ("few-letters", 9)
 
 
 def test_checkpoints_of_unlike_trainings_are_refused(trained, tmp_path, capsys):
@@ -68,7 +70,7 @@ def test_a_checkpoint_that_is_not_there_is_told_the_nearest(trained, capsys):
 
 @pytest.mark.parametrize("others", [[], ["--run", "new"], ["--resume"]])
 def test_no_checkpoint_at_all_is_refused(capsys, others):
-    assert "expected checkpoints, got none" in refusal(capsys, *others)
+    assert "expected at least one checkpoint, got none" in refusal(capsys, *others)
 
 
 @pytest.mark.parametrize(

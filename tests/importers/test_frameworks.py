@@ -101,11 +101,13 @@ def test_deepspeed_asks_for_the_model_and_takes_the_latest_step(truths):
 
 
 @needs("deepspeed")
-def test_a_process_of_deepspeed_that_is_missing_is_told(truths, tmp_path):
-    truth = truths("deepspeed", "zero3")
+@pytest.mark.parametrize(("how", "rank"), [("zero2", 0), ("zero2", 1), ("zero3", 1)])
+def test_a_process_of_deepspeed_that_is_missing_is_told(truths, tmp_path, how, rank):
+    truth = truths("deepspeed", how)
     copy = tmp_path / "step"
     shutil.copytree(truth.path, copy)
-    (copy / "zero_pp_rank_1_mp_rank_00_optim_states.pt").unlink()
+    (file,) = copy.glob(f"*zero_pp_rank_{rank}_mp_rank_00_optim_states.pt")
+    file.unlink()
     with pytest.raises(UnreadableSource, match="copy the whole directory again"):
         read_foreign(copy, base=str(truth.base))
 

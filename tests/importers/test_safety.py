@@ -32,11 +32,13 @@ def test_a_hostile_file_runs_nothing(harmless, tmp_path):
     assert mark.exists()
 
 
-def test_a_latest_step_leads_nowhere_else(tmp_path):
+@pytest.mark.parametrize("latest", ["../elsewhere", "..", "../elsewhere/.."])
+def test_a_latest_step_leads_nowhere_else(tmp_path, latest):
     inside, outside = tmp_path / "_actor", tmp_path / "elsewhere"
     inside.mkdir()
     outside.mkdir()
-    (outside / "zero_pp_rank_0_mp_rank_00_optim_states.pt").touch()
-    (inside / "latest").write_text("../elsewhere")
+    for place in (tmp_path, outside):
+        (place / "zero_pp_rank_0_mp_rank_00_optim_states.pt").touch()
+    (inside / "latest").write_text(latest)
     with pytest.raises(UnreadableSource, match="got none of them"):
         read_foreign(inside)

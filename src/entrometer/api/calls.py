@@ -140,8 +140,8 @@ def _carry_out(
             )
     paths = tuple(str(path) for path in checkpoints)
     asked = trained_settings(paths) | {"split": experiment.config.split} | settings
+    require_known(paths, asked)
     config = experiment.config(checkpoints=paths, **as_settings(asked))
-    require_known(paths, config.task, "task")
     directory = run_directory(experiment.verb, paths) if run is None else Path(run)
     experiment.carry_out(
         config, directory, None if store is None else Path(store), engine

@@ -22,10 +22,13 @@ _TRAINED = (
     "intervention",
 )
 
+_UNKNOWN = {"task": "", "max_tokens": 0}
+"""What no default could stand for: responses would be of another task, or cut short."""
+
 
 def trained_settings(checkpoints: Sequence[str]) -> dict[str, Any]:
     """What the trainings beside the checkpoints have to say, in one voice."""
-    found: dict[str, Any] = {"task": ""}
+    found: dict[str, Any] = dict(_UNKNOWN)
     spoke: Path | None = None
     for parent in dict.fromkeys(Path(path).parent for path in checkpoints):
         if not _is_training(parent / "config.json"):
@@ -80,8 +83,20 @@ def run_directory(verb: str, checkpoints: Sequence[str]) -> Path:
     return Path("runs") / f"{verb}-{'-'.join(names)}"
 
 
-def require_known(checkpoints: Sequence[str], task: str, setting: str) -> None:
-    """Refuse checkpoints that are not there, and a task that nothing names."""
+def require_some(checkpoints: Sequence[str]) -> None:
+    """Refuse no checkpoint at all."""
+    if not checkpoints:
+        raise InvalidValue(
+            "expected at least one checkpoint, got none; name a directory "
+            "checkpoint-N, or with --resume the --run to go on with"
+        )
+
+
+def require_known(
+    checkpoints: Sequence[str], settings: Mapping[str, Any], *, prefix: str = ""
+) -> None:
+    """Refuse checkpoints that are not there, and what nothing tells of them."""
+    require_some(checkpoints)
     for path in map(Path, checkpoints):
         if not path.is_dir():
             beside = [p.name for p in path.parent.glob("*") if p.is_dir()]
@@ -89,11 +104,13 @@ def require_known(checkpoints: Sequence[str], task: str, setting: str) -> None:
                 f"expected a checkpoint in {path}, got no such directory."
                 f"{nearest_name(path.name, beside)}"
             )
-    if not task:
-        raise InvalidValue(
-            f"expected {setting}, for {Path(checkpoints[0]).parent} has no "
-            "config.json of a training that would name it; name it"
-        )
+    for name, unknown in _UNKNOWN.items():
+        if settings[name] == unknown:
+            setting = prefix + (name.replace("_", "-") if prefix else name)
+            raise InvalidValue(
+                f"expected {setting}, for {Path(checkpoints[0]).parent} has no "
+                f"config.json of a training that would tell it; give {setting}"
+            )
 
 
 def _is_training(path: Path) -> bool:

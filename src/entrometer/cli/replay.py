@@ -121,7 +121,8 @@ def _evaluate(old: Path, new: Path) -> Path:
     from entrometer.evaluation import EvaluationConfig, evaluate
     from entrometer.tasks import Split, task
 
-    settings = json.loads((old / "config.json").read_bytes())["config"]
+    saved = json.loads((old / "config.json").read_bytes())
+    settings = saved["config"]
     settings |= {"split": Split(settings["split"]), "ks": tuple(settings["ks"])}
     trained = read_config(old.parent.parent)
     steps = [step for step, _ in checkpoints(old)]
@@ -132,6 +133,7 @@ def _evaluate(old: Path, new: Path) -> Path:
             task(trained.task, **trained.task_settings()),
             EvaluationConfig(**settings),
             base=trained.policy,
+            device=saved.get("device", "cpu"),
             progress=lambda done, total, note: ticker.tick("eval", done, total, note),
         )
     return result.directory

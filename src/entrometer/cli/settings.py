@@ -10,11 +10,11 @@ import tyro
 from entrometer.api.settings import (
     read_settings,
     require_known,
+    require_some,
     run_directory,
     trained_settings,
 )
 from entrometer.cli.parse import Flag, Habits, parse
-from entrometer.errors import InvalidValue
 from entrometer.experiments.config import ExperimentConfig
 
 Config = TypeVar("Config", bound=ExperimentConfig)
@@ -70,11 +70,8 @@ def resolve(
 ) -> tuple[Asked, Config, Path]:
     """The command, its settings, and the directory of its results."""
     asked = parse(command, arguments, verb=verb)
-    if not asked.checkpoints and not (asked.resume and asked.run):
-        raise InvalidValue(
-            "expected checkpoints, got none; name a directory checkpoint-N, or with "
-            "--resume the --run to go on with"
-        )
+    if not (asked.resume and asked.run):
+        require_some(asked.checkpoints)
     directory = asked.run or run_directory(verb, asked.checkpoints)
     # A run may have been stopped before it could save its settings.
     begun = asked.resume and (
@@ -87,6 +84,6 @@ def resolve(
     )
     default = replace(command(), **begin)
     given: Any = parse(command, arguments, verb=verb, default=default)
-    require_known(given.checkpoints, given.task, "--task")
     settings = {f.name: getattr(given, f.name) for f in fields(config)}
+    require_known(given.checkpoints, settings, prefix="--")
     return given, config(**settings), directory

@@ -70,7 +70,9 @@ def evaluate(
     key = evaluation_key(task, problems, config)
     directory = Path(run) / "evaluation" / key
     directory.mkdir(parents=True, exist_ok=True)
-    _write_config(directory / "config.json", task, config)
+    about = {"task": task.name, "device": str(device), "config": asdict(config)}
+    with atomic_write(directory / "config.json") as file:
+        file.write(json.dumps(about, indent=1).encode() + b"\n")
     size = config.shard_prompts
     parts = tuple(problems[i : i + size] for i in range(0, len(problems), size))
     done, total = 0, len(ordered) * len(problems) * config.responses
@@ -107,9 +109,3 @@ def _require_steps(steps: list[int]) -> None:
             f"expected at least one checkpoint, each of another step, got {steps}; "
             "name each checkpoint of the run once"
         )
-
-
-def _write_config(path: Path, task: Task, config: EvaluationConfig) -> None:
-    text = json.dumps({"task": task.name, "config": asdict(config)}, indent=1)
-    with atomic_write(path) as file:
-        file.write(text.encode() + b"\n")

@@ -120,7 +120,8 @@ class _Slices:
                     if name in addresses[place]:
                         at = addresses[place][name]
                         pieces.append(flat[place][at.start : at.start + at.numel])
-                yield name, _whole(path, name, torch.cat(pieces), shape)
+                own = torch.cat(pieces) if pieces else torch.empty(0)
+                yield name, _whole(path, name, own, shape)
 
 
 class _Shares:

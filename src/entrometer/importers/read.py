@@ -46,6 +46,7 @@ def read_foreign(path: Path | str, *, base: str | None = None) -> Foreign:
 def _latest(path: Path) -> Path:
     """The step that DeepSpeed names as its latest: a name, not a way out of here."""
     try:
-        return path / Path((path / "latest").read_text(encoding="utf-8").strip()).name
+        name = Path((path / "latest").read_text(encoding="utf-8").strip()).name
     except (OSError, UnicodeDecodeError):
         return path
+    return path if name == ".." else path / name

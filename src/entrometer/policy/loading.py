@@ -93,19 +93,19 @@ def _load_base(
     if base is None:
         raise SourceNotFound(
             f"{directory / ADAPTER_CONFIG}: the adapter does not say what it sits on. "
-            "Name its model as `base`."
+            "Name its model as `base` (--policy)."
         )
     try:
         if base != tiny.NAME and _is_adapter(_directory(base)):
             raise UnreadableSource(
                 f"{directory}: its base {base} is an adapter itself. Merge that one "
-                "(`merge_and_unload`), save it and name it as `base`."
+                "(`merge_and_unload`), save it and name it as `base` (--policy)."
             )
         return _load_model(base, None, precision)
     except SourceNotFound as error:
         raise SourceNotFound(
             f"{directory}: the base of this adapter is not there. {error} Name where "
-            "it is now as `base`."
+            "it is now as `base` (--policy)."
         ) from error
 
 

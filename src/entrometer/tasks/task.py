@@ -77,6 +77,6 @@ def first(found: Sequence[Asked], split: Split, count: int | None) -> Sequence[A
     if count is not None and not 0 <= count <= len(found):
         raise InvalidValue(
             f"expected 0 to {len(found)} problems of the split {split.value}, got "
-            f"count={count}; None gives all there are"
+            f"{count}; ask for at most {len(found)} (--problems {len(found)})"
         )
     return found[:count]

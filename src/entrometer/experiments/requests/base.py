@@ -34,7 +34,7 @@ class Subject:
     precision: str
     device: str
     weights: str
-    """Key of its weights and settings."""
+    """Key of its weights and settings, and of the name of its base."""
 
     optimizer: str
     """The sha256 of its optimizer's file."""
@@ -249,6 +249,10 @@ def _content(value: Any) -> Any:
             "precision": value.precision,
             "base": value.base,
         }
+        device = value.device.partition(":")[0]
+        if device != "cpu":
+            # Kernels of another kind of device round otherwise.
+            content["device"] = device
         if value.advanced is not None:
             content["advanced"] = value.advanced.key
         return content
