@@ -1,7 +1,7 @@
 """One size: `worker POLICY SIZE RESPONSES SHARD TRAINED STORE` prints what it took.
 
-All sizes pass over as many responses, in batches of SIZE, each drawn with a seed of its
-own: the longest response, which memory follows, is then a longest among as many.
+All sizes pass over the same responses, in batches of SIZE: memory follows the longest of
+them, which is then the same one, and what differs is the size of the batch alone.
 Seconds are the processor's, of one thread: what else the machine does is not in them.
 """
 
@@ -19,7 +19,7 @@ from benchmarks.influence.subject import CHECKPOINT
 from entrometer.engine import Here, quiet
 from entrometer.experiments.batches import evaluation, step_of, subject_of
 from entrometer.experiments.config import ExperimentConfig
-from entrometer.experiments.requests import Forward, Jvp, Request, Worker
+from entrometer.experiments.requests import Draw, Forward, Jvp, Request, Worker
 
 
 def main(
@@ -33,7 +33,7 @@ def main(
         updates=("recorded",),
         policy=policy,
         level="tiny" if tiny else "easy",
-        prompts=size,
+        prompts=responses,
         shard=shard,
         max_tokens=32 if tiny else 64,
     )
@@ -41,19 +41,18 @@ def main(
     step = step_of(config, subject, "recorded", 2 if tiny else 40)
     worker = Worker(store)
 
-    def carry_out(config: ExperimentConfig) -> int:
-        draws = evaluation(config, subject)
+    def carry_out(draws: Sequence[Draw]) -> int:
         here = [Forward(subject=subject, rollouts=draw) for draw in draws]
         along = [Jvp(subject=subject, rollouts=draw, steps=(step,)) for draw in draws]
         return _tokens([*draws, *here, *along], worker, store)
 
     _tokens([step], worker, store)
     # What all batches share is read, and warm, before the time is taken.
-    carry_out(replace(config, prompts=8, seed=0))
+    carry_out(evaluation(replace(config, prompts=shard, seed=1), subject))
+    draws, whole = evaluation(config, subject), size // shard
     began = time.process_time()
-    tokens = sum(
-        carry_out(replace(config, seed=1 + batch)) for batch in range(responses // size)
-    )
+    batches = (draws[i : i + whole] for i in range(0, len(draws), whole))
+    tokens = sum(map(carry_out, batches))
     seconds = time.process_time() - began
     print(
         json.dumps(
