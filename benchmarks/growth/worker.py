@@ -1,7 +1,7 @@
 """One size: `worker POLICY SIZE RESPONSES SHARD TRAINED STORE` prints what it took.
 
-All sizes pass over the same responses, in batches of SIZE: memory follows the longest of
-them, which is then the same one, and what differs is the size of the batch alone.
+All sizes pass over the same responses, in batches of SIZE: memory follows the longest
+of them, which is then the same one, and what differs is the size of the batch alone.
 Seconds are the processor's, of one thread: what else the machine does is not in them.
 """
 
