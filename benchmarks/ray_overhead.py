@@ -140,8 +140,9 @@ def _carried_out(
         work.path(store).unlink(missing_ok=True)
     ends: Ends = []
 
-    def progress(_: Status) -> None:
-        ends.append(time.perf_counter())
+    def progress(status: Status) -> None:
+        if status.left < len(works) - len(ends):
+            ends.append(time.perf_counter())
 
     engine.carry_out(works, worker=Worker, store=store, progress=progress)
     assert len(ends) == len(works)

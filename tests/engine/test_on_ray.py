@@ -122,7 +122,7 @@ def test_a_worker_is_not_spread_over_two_nodes(cluster, places):
     with pytest.raises(KeyboardInterrupt):
         carry_out([Piece("a")], store, give_up, cpus=3.0)
     cluster.remove_node(second)
-    assert told == ["waits for a node with 3 CPU to spare"]
+    assert told == ["waits for a node of 3 CPU"]
 
 
 @pytest.mark.parametrize(

@@ -127,7 +127,8 @@ class _Driver:
             done = awaited and ray.wait(awaited, num_returns=1, timeout=LOOK)[0]
             if not done and not self.crew.workers:
                 asked = (f"{n:g} {name}" for name, n in self.crew.asked.items())
-                self._tell(f"waits for a node with {' and '.join(asked)} to spare")
+                what = "worker" if awaited else "node"
+                self._tell(f"waits for a {what} of {' and '.join(asked)}")
             for ref in done:
                 if not self.crew.arrived(ref):
                     self._take_back(ref)
