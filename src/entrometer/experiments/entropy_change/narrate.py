@@ -1,5 +1,6 @@
 """What was found, in words, and what a careful colleague would warn of."""
 
+import math
 from collections.abc import Iterator, Sized
 from typing import Any
 
@@ -41,16 +42,19 @@ def _found(terms: list[Term], changes: list[Change]) -> str:
         told.append((t, c))
     if len(told) == 1:
         ((t, c),) = told
+        regime = f", and holds well below the learning rate {t.eta_star:.2g}"
         return (
             f"At the learning rate {c.eta:.3g} entropy changes by "
             f"{_nats(c.observed, c.observed_low, c.observed_high)} nats a token, from "
             f"{t.entropy:.4g}; the linear prediction is "
-            f"{_nats(c.linear, c.linear_low, c.linear_high)}, and holds well below the "
-            f"learning rate {t.eta_star:.2g}."
+            f"{_nats(c.linear, c.linear_low, c.linear_high)}"
+            f"{'' if math.isnan(t.eta_star) else regime}."
         )
     falls = sum(c.observed_high < 0 for _, c in told)
     rises = sum(c.observed_low > 0 for _, c in told)
-    worst = max(abs(c.error) / abs(c.observed) for _, c in told if c.observed)
+    worst = max(
+        (abs(c.error) / abs(c.observed) for _, c in told if c.observed), default=0.0
+    )
     return (
         f"At the learning rate nearest to the training's, entropy falls for {falls} of "
         f"{len(told)} updates and rises for {rises}, beyond their 95% intervals; the "
@@ -64,6 +68,13 @@ def _warnings(terms: list[Term], changes: list[Change]) -> Iterator[str]:
         own = [
             c for c in changes if (c.checkpoint, c.update) == (t.checkpoint, t.update)
         ]
+        if not any(c.observed or c.linear for c in own):
+            yield (
+                f"{name}: the step moves nothing. In no group of the update are "
+                "rewards unlike, and AdamW carries no momentum yet; sample another "
+                "update, or more prompts of it (--update-prompts)."
+            )
+            continue
         beyond = [c.eta for c in own if c.eta > t.eta_star]
         if beyond:
             yield (

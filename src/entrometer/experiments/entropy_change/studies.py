@@ -72,7 +72,9 @@ def errors(
                 change: PromptSums, slope: PromptSums, eta: float = eta
             ) -> float:
                 observed = entropy_change(change).value
-                return (eta * linear_term(slope).value - observed) / abs(observed)
+                off = eta * linear_term(slope).value - observed
+                # A step that changes nothing has no relative error.
+                return off / abs(observed) if observed else math.nan
 
             drawn = scatter(
                 [

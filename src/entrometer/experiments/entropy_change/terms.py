@@ -44,7 +44,8 @@ def terms(batch: Evaluated, moved: Updated) -> Iterator[Term]:
             etas = np.array(list(moved.there))
             observed = [change_of(batch, moved, way, per, eta) for eta in etas]
             value = np.array([x.value for x in observed])
-            relative = np.abs(etas * slope.value - value) / np.abs(value)
+            with np.errstate(invalid="ignore", divide="ignore"):
+                relative = np.abs(etas * slope.value - value) / np.abs(value)
             fitted = _linear_range(etas, relative, star.value)
             law = power_law(etas[fitted], value[fitted])
             rounding = entropy_change(

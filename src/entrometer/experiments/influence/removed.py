@@ -38,7 +38,7 @@ def removals(moved: Updated, check: CheckPlan, store: Path) -> Iterator[Removal]
 
     whole = after(check.whole)
     for removal in check.removals:
-        tokens = np.array(removal.step.without)
+        tokens = np.array(removal.step.without, dtype=int)
         without = after(removal.there)
         for objective in OBJECTIVES:
             before = change(judge, whole, objective, moved.evaluation)
