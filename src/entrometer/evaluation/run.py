@@ -1,6 +1,5 @@
 """All checkpoints of a run, judged by the same problems."""
 
-import json
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
@@ -17,7 +16,7 @@ from entrometer.evaluation.results import Row, rows
 from entrometer.evaluation.table import write_table
 from entrometer.policy import load_policy
 from entrometer.policy.content import weights_key
-from entrometer.runs import atomic_write
+from entrometer.runs import write_json
 from entrometer.tasks.task import Task
 
 Progress = Callable[[int, int, str], None]
@@ -71,8 +70,7 @@ def evaluate(
     directory = Path(run) / "evaluation" / key
     directory.mkdir(parents=True, exist_ok=True)
     about = {"task": task.name, "device": str(device), "config": asdict(config)}
-    with atomic_write(directory / "config.json") as file:
-        file.write(json.dumps(about, indent=1).encode() + b"\n")
+    write_json(directory / "config.json", about)
     size = config.shard_prompts
     parts = tuple(problems[i : i + size] for i in range(0, len(problems), size))
     done, total = 0, len(ordered) * len(problems) * config.responses

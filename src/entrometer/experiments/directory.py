@@ -1,6 +1,5 @@
 """The directory of an experiment's results: settings, tables, words, and a seal."""
 
-import json
 from collections.abc import Mapping
 from dataclasses import asdict, fields
 from pathlib import Path
@@ -9,7 +8,7 @@ from typing import Any
 from entrometer.experiments.carry_out import Stages
 from entrometer.experiments.config import ExperimentConfig
 from entrometer.experiments.requests import Subject
-from entrometer.runs import atomic_write, seal
+from entrometer.runs import seal, write_json
 from entrometer.runs.about import about_machine
 from entrometer.runs.rows import write_rows
 
@@ -19,7 +18,7 @@ def begin(config: ExperimentConfig, run: Path, store: Path | None) -> Path:
     store = store or run / "passes"
     for directory in (store, run):
         directory.mkdir(parents=True, exist_ok=True)
-    _write_json(run / "config.json", asdict(config))
+    write_json(run / "config.json", asdict(config))
     return store
 
 
@@ -48,10 +47,10 @@ def finish(
     results.mkdir(exist_ok=True)
     for name, row in tables.items():
         write_rows(results / f"{name}.parquet", row, getattr(found, name))
-    _write_json(run / "summary.json", summary)
+    write_json(run / "summary.json", summary)
     inputs = {name: _input(subject) for name, subject in subjects.items()}
     about = {"inputs": inputs, "stages": stages, **about_machine()}
-    _write_json(run / "about.json", about)
+    write_json(run / "about.json", about)
     seal(run, about={"kind": kind}, without=("passes",))
 
 
@@ -60,8 +59,3 @@ def _input(subject: Subject) -> dict[str, Any]:
     return {f.name: getattr(subject, f.name) for f in fields(subject)} | {
         "advanced": advanced
     }
-
-
-def _write_json(path: Path, content: dict[str, Any]) -> None:
-    with atomic_write(path) as file:
-        file.write(json.dumps(content, indent=1).encode() + b"\n")

@@ -1,6 +1,6 @@
 """The run directory: tables with a checked schema, written whole or not at all."""
 
-from entrometer.runs.atomic import DamagedFile, atomic_write
+from entrometer.runs.atomic import DamagedFile, atomic_write, write_json
 from entrometer.runs.complete import (
     IncompleteDirectory,
     checkpoints,
@@ -52,6 +52,7 @@ __all__ = [
     "seal",
     "update_path",
     "verify",
+    "write_json",
     "write_metrics",
     "write_rollouts",
     "write_update",

@@ -1,11 +1,12 @@
 """Files that are whole or absent."""
 
+import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from secrets import token_hex
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 from entrometer.errors import EntrometerError
 
@@ -38,6 +39,12 @@ def atomic_write(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
         temporary.unlink(missing_ok=True)
         raise
     sync_directory(path.parent)
+
+
+def write_json(path: str | os.PathLike[str], content: Mapping[str, Any]) -> None:
+    """Write settings or words as JSON, for people too, whole or not at all."""
+    with atomic_write(path) as file:
+        file.write(json.dumps(content, indent=1).encode() + b"\n")
 
 
 def sync_directory(directory: Path) -> None:

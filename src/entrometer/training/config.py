@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from entrometer.errors import InvalidValue, nearest_name
-from entrometer.runs import atomic_write
+from entrometer.runs import write_json
 
 _PLAIN = "dr-grpo"
 
@@ -185,8 +185,7 @@ _Config = TypeVar("_Config", AdapterConfig, ImitationConfig, TrainConfig)
 def save_config(config: TrainConfig, run: Path) -> None:
     """Write the settings of a run into its directory."""
     run.mkdir(parents=True, exist_ok=True)
-    with atomic_write(run / "config.json") as file:
-        file.write(json.dumps(asdict(config), indent=1).encode() + b"\n")
+    write_json(run / "config.json", asdict(config))
 
 
 def read_config(run: Path) -> TrainConfig:
