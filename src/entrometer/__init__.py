@@ -5,16 +5,8 @@ from typing import TYPE_CHECKING, Any
 from entrometer.version import __version__
 
 if TYPE_CHECKING:
-    from entrometer.api import (
-        Result,
-        Trained,
-        compare,
-        influence,
-        kernel,
-        load,
-        measure,
-        read,
-    )
+    from entrometer.api.calls import compare, influence, kernel, load, measure
+    from entrometer.api.result import Result, Trained, read
 
 __all__ = [
     "Result",
@@ -33,9 +25,9 @@ def __getattr__(name: str) -> Any:
     """Load the experiments when one is first asked for: `import entrometer` is fast."""
     if name not in __all__:
         raise AttributeError(f"module 'entrometer' has no attribute {name!r}")
-    from entrometer import api
+    from entrometer.api import calls, result
 
-    return getattr(api, name)
+    return getattr(result if hasattr(result, name) else calls, name)
 
 
 def __dir__() -> list[str]:

@@ -20,18 +20,29 @@ def test_help_names_every_verb(capsys):
     assert all(f"\n  {verb} " in printed for verb in VERBS)
 
 
+PARTS = "import numpy, pyarrow.parquet, jaxtyping, tyro"
+"""What a verb's settings and tables stand on."""
+
+
 @pytest.mark.parametrize("verb", ["", *VERBS])
-def test_help_takes_a_second_of_computing_and_no_torch(verb):
+def test_help_takes_little_more_than_its_parts_and_no_torch(verb):
     code = (
         "import sys; from entrometer.cli import main\n"
         f"try: main({[verb, '--help'] if verb else ['--help']!r})\n"
         "except SystemExit: pass\n"
         "assert 'torch' not in sys.modules and 'trl' not in sys.modules"
     )
+    # The least of three, in turn: a slow machine lengthens both.
+    tries = [(_processor_seconds(code), _processor_seconds(PARTS)) for _ in range(3)]
+    own, parts = map(min, zip(*tries, strict=True))
+    assert own < 2 * parts
+
+
+def _processor_seconds(code: str) -> float:
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    assert after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime < 1
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
 
 def test_mistyped_verb_is_told_the_nearest(capsys):

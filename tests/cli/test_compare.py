@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from entrometer.api import read
+from entrometer import read
 from entrometer.cli import main
 from entrometer.experiments.requests import Worker
 from entrometer.runs.comparison import read_comparison

@@ -8,7 +8,8 @@ from dataclasses import replace
 import pytest
 import torch
 
-from entrometer.api import finished, read
+from entrometer import read
+from entrometer.api import finished
 from entrometer.cli import main
 from entrometer.experiments.requests import Worker
 from entrometer.runs import verify

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 from entrometer.api.experiment import Experiment
 from entrometer.api.output import print_json
-from entrometer.api.result import Result
 from entrometer.cli.outlook import print_outlook
 from entrometer.cli.settings import Asked, resolve
 from entrometer.errors import InvalidValue
@@ -38,6 +37,8 @@ def carry_out(
     if not command.resume:
         _require_new(directory)
     experiment.carry_out(config, directory, store, engine_of(command))
+    from entrometer.api.result import Result
+
     result = Result(directory, experiment)
     report = result.report() if command.report else None
     if command.json:

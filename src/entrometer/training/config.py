@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from entrometer.errors import InvalidValue, nearest_name
-from entrometer.runs import write_json
 
 _PLAIN = "dr-grpo"
 
@@ -184,6 +183,9 @@ _Config = TypeVar("_Config", AdapterConfig, ImitationConfig, TrainConfig)
 
 def save_config(config: TrainConfig, run: Path) -> None:
     """Write the settings of a run into its directory."""
+    # Here: settings, and with them `--help`, are there without tables and arrays.
+    from entrometer.runs import write_json
+
     run.mkdir(parents=True, exist_ok=True)
     write_json(run / "config.json", asdict(config))
 
