@@ -3,6 +3,8 @@
 All sizes pass over the same responses, in batches of SIZE: memory follows the longest
 of them, which is then the same one, and what differs is the size of the batch alone.
 Seconds are the processor's, of one thread: what else the machine does is not in them.
+The step that jvps go along is made by a process before, with SIZE 0: its memory would
+hide theirs.
 """
 
 import json
@@ -47,6 +49,8 @@ def main(
         return _tokens([*draws, *here, *along], worker, store)
 
     _tokens([step], worker, store)
+    if not size:
+        return
     # What all batches share is read, and warm, before the time is taken.
     carry_out(evaluation(replace(config, prompts=shard, seed=1), subject))
     draws, whole = evaluation(config, subject), size // shard
