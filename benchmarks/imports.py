@@ -14,7 +14,7 @@ TRIES = 9
 
 IMPORT, HELP = "import entrometer", "entrometer --help"
 """Their limits are on the clock; those of the verbs on processor time, which other
-programs of a busy machine do not lengthen."""
+programs of a busy machine lengthen less."""
 
 SOURCE = """import sys, runpy
 sys.argv = ["entrometer", *{arguments!r}]

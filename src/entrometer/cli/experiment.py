@@ -37,6 +37,7 @@ def carry_out(
     if not command.resume:
         _require_new(directory)
     experiment.carry_out(config, directory, store, engine_of(command))
+    # Here: it knows every experiment, and `--help` of one needs none of the others.
     from entrometer.api.result import Result
 
     result = Result(directory, experiment)
