@@ -1,0 +1,118 @@
+"""One worker on Ray beside this process beside a bare loop, and two beside one.
+
+The bare loop, this process and one worker take turns, a piece each: what a machine
+does beside them comes and goes by the minute. Of each piece of work the least time of
+several rounds counts, and of one worker beside two that of each four pieces: what else
+a machine does adds to a time and never takes from it.
+"""
+
+import os
+import tempfile
+import time
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
+from pathlib import Path
+
+# Before Ray is loaded: its workers would step back behind everything else.
+os.environ["RAY_worker_niceness"] = "0"  # noqa: SIM112
+
+import torch
+
+from benchmarks.harness import Check, Report
+from benchmarks.ray_overhead.pieces import Pieces, prepared
+from benchmarks.ray_overhead.turns import Spans, Turns
+from entrometer.engine import Here
+
+ROUNDS = 5
+WINDOW = 4
+"""Pieces that one worker and two are timed over: two of each of the two."""
+
+UNTIMED = 2
+"""The first pieces: before them models are loaded."""
+
+SHARDS = UNTIMED + 2 * WINDOW
+
+
+def run() -> Report:
+    torch.set_num_threads(1)
+    with tempfile.TemporaryDirectory() as folder:
+        store = Path(folder)
+        pieces = prepared(store, SHARDS)
+        rounds: dict[str, list[Spans]] = {}
+        for _ in range(ROUNDS):
+            found = _in_turn(pieces)
+            found["two workers"] = _by_two(pieces)
+            for way, spans in found.items():
+                rounds.setdefault(way, []).append(spans)
+    piece = {way: _least(own) for way, own in rounds.items() if way != "two workers"}
+    one, two = (_windows(rounds[way]) for way in ("one worker", "two workers"))
+    return Report(
+        [
+            Check(
+                "in process over a bare loop",
+                piece["here"] / piece["bare"],
+                at_most=1.05,
+            ),
+            Check(
+                "one worker on Ray over a bare loop",
+                piece["one worker"] / piece["bare"],
+                at_most=1.05,
+            ),
+            Check(
+                "two workers on Ray, times as fast as one",
+                one / two,
+                at_least=1.8,
+            ),
+        ],
+        {
+            "seconds_a_piece": piece,
+            "seconds_of_rounds": {
+                way: [sum(spans[UNTIMED:]) for spans in own]
+                for way, own in rounds.items()
+            },
+        },
+    )
+
+
+def _in_turn(pieces: Pieces) -> dict[str, Spans]:
+    """Three ways."""
+    from entrometer.engine.on_ray import OnRay
+
+    turns = Turns("bare", "here", "one worker")
+    with ThreadPoolExecutor(2) as threads:
+        others = [
+            threads.submit(pieces.bare, turns),
+            threads.submit(pieces.by_engine, Here(), "here", turns),
+        ]
+        # Ray is begun in the main thread.
+        pieces.by_engine(OnRay(workers=1), "one worker", turns)
+        for other in others:
+            other.result()
+    return turns.spans
+
+
+def _by_two(pieces: Pieces) -> Spans:
+    """From the end of one piece to that of the next, of whichever worker."""
+    from entrometer.engine.on_ray import OnRay
+
+    ends = [time.perf_counter()]
+    pieces.carry_out(
+        OnRay(workers=2), "two workers", lambda _: ends.append(time.perf_counter())
+    )
+    return [end - begin for begin, end in pairwise(ends)]
+
+
+def _least(rounds: Sequence[Spans]) -> float:
+    """Seconds a piece, the least of each over the rounds."""
+    least: Spans = [min(piece) for piece in zip(*rounds, strict=True)][UNTIMED:]
+    seconds: float = sum(least) / len(least)
+    return seconds
+
+
+def _windows(rounds: Sequence[Spans]) -> float:
+    """Seconds of all windows, the least of each over the rounds."""
+    return sum(
+        min(sum(spans[i : i + WINDOW]) for spans in rounds)
+        for i in range(UNTIMED, SHARDS, WINDOW)
+    )

@@ -1,0 +1,123 @@
+"""A jvp and an update of some batches, by a bare loop or by an engine."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+
+from benchmarks.influence.subject import CHECKPOINT
+from benchmarks.ray_overhead.turns import Turns
+from entrometer import passes
+from entrometer.engine import Engine, Here, Status, quiet
+from entrometer.experiments.batches import evaluation, step_of, subject_of
+from entrometer.experiments.config import ExperimentConfig
+from entrometer.experiments.requests import Draw, Step, Worker
+from entrometer.experiments.requests.divided import Summands
+from entrometer.experiments.update import ascent_of, make_step
+from entrometer.experiments.update_batch import sampled_batch
+
+RESPONSES = 4
+"""Of a shard."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Both(Step):
+    """A jvp along a step over a batch, and the update that the batch makes."""
+
+    kind: ClassVar[str] = "jvp-and-update"
+
+    along: Step
+    way: str
+    """Who carries it out: a result for each."""
+
+    def summands(self, worker: Worker) -> Summands:
+        """The two passes of a shard."""
+        policy = worker.checkpoint(self.subject).policy
+        whole = self.read_batch(worker.store)
+        v = self.along.read(worker.store).direction
+
+        def both(rows: slice) -> dict[str, Tensor]:
+            batch = whole.some(rows)
+            passes.jvp(policy, batch.rollouts, [v])
+            return ascent_of(policy, batch)
+
+        return both
+
+
+@dataclass(frozen=True)
+class Pieces:
+    """The same work, for whoever carries it out."""
+
+    draws: tuple[Draw, ...]
+    step: Step
+    store: Path
+
+    def bare(self, turns: Turns) -> None:
+        """In a loop, with nothing kept."""
+        torch.set_num_threads(1)
+        with turns.taken_by("bare"):
+            checkpoint = Worker(self.store).checkpoint(self.step.subject)
+            v = self.step.read(self.store).direction
+            for draw in self.draws:
+                turns.begin("bare")
+                rollouts = draw.read(self.store)
+                passes.jvp(checkpoint.policy, rollouts, [v])
+                ascent = ascent_of(checkpoint.policy, sampled_batch(rollouts))
+                make_step(checkpoint, ascent, max_grad_norm=1.0)
+                turns.end("bare")
+
+    def by_engine(self, engine: Engine, way: str, turns: Turns) -> None:
+        """By an engine that is held up between pieces until its turn."""
+        torch.set_num_threads(1)
+
+        def ended(left: int) -> None:
+            turns.end(way)
+            if left:
+                turns.begin(way)
+
+        with turns.taken_by(way):
+            turns.begin(way)
+            self.carry_out(engine, way, ended)
+
+    def carry_out(self, engine: Engine, way: str, ended: Callable[[int], None]) -> None:
+        """By an engine; after each piece, how many are left is told."""
+        works = [
+            Both(
+                subject=self.step.subject,
+                batch=draw,
+                max_grad_norm=1.0,
+                along=self.step,
+                way=way,
+            )
+            for draw in self.draws
+        ]
+        for work in works:
+            work.path(self.store).unlink(missing_ok=True)
+        left = len(works)
+
+        def progress(status: Status) -> None:
+            nonlocal left
+            if status.left < left:
+                left = status.left
+                ended(left)
+
+        engine.carry_out(works, worker=Worker, store=self.store, progress=progress)
+
+
+def prepared(store: Path, shards: int) -> Pieces:
+    """What all ways begin with: batches that are drawn, and a step."""
+    config = ExperimentConfig(
+        checkpoints=(str(CHECKPOINT),),
+        policy="smollm2",
+        level="easy",
+        prompts=shards * RESPONSES,
+        shard=RESPONSES,
+    )
+    subject = subject_of(config, CHECKPOINT)
+    draws = evaluation(config, subject)
+    step = step_of(config, subject, "recorded", 40)
+    Here().carry_out([*draws, step], worker=Worker, store=store, progress=quiet)
+    return Pieces(draws, step, store)
