@@ -1,16 +1,16 @@
 """One worker on Ray beside this process beside a bare loop, and two beside one.
 
-The bare loop, this process and one worker take turns, a piece each: what a machine
-does beside them comes and goes by the minute. Of each piece of work the least time of
-several rounds counts, and of one worker beside two that of each four pieces: what else
-a machine does adds to a time and never takes from it.
+The bare loop, the engine in its own process and one worker take turns, a piece each:
+what a machine does beside them comes and goes by the minute. Of each piece of work the
+least time of several rounds counts, and of two workers that of each four pieces: what
+else a machine does adds to a time and never takes from it.
 """
 
 import os
 import tempfile
 import time
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 
@@ -21,12 +21,12 @@ import torch
 
 from benchmarks.harness import Check, Report
 from benchmarks.ray_overhead.pieces import Pieces, prepared
-from benchmarks.ray_overhead.turns import Spans, Turns
+from benchmarks.ray_overhead.turns import Spans, Way, in_turn
 from entrometer.engine import Here
 
 ROUNDS = 5
 WINDOW = 4
-"""Pieces that one worker and two are timed over: two of each of the two."""
+"""Pieces that two workers are timed over, two each."""
 
 UNTIMED = 2
 """The first pieces: before them models are loaded."""
@@ -41,12 +41,12 @@ def run() -> Report:
         pieces = prepared(store, SHARDS)
         rounds: dict[str, list[Spans]] = {}
         for _ in range(ROUNDS):
-            found = _in_turn(pieces)
+            found = in_turn(_one_at_a_time(pieces), SHARDS)
             found["two workers"] = _by_two(pieces)
             for way, spans in found.items():
                 rounds.setdefault(way, []).append(spans)
     piece = {way: _least(own) for way, own in rounds.items() if way != "two workers"}
-    one, two = (_windows(rounds[way]) for way in ("one worker", "two workers"))
+    piece["two workers"] = _least_of_windows(rounds["two workers"])
     return Report(
         [
             Check(
@@ -61,7 +61,7 @@ def run() -> Report:
             ),
             Check(
                 "two workers on Ray, times as fast as one",
-                one / two,
+                piece["one worker"] / piece["two workers"],
                 at_least=1.8,
             ),
         ],
@@ -75,21 +75,14 @@ def run() -> Report:
     )
 
 
-def _in_turn(pieces: Pieces) -> dict[str, Spans]:
-    """Three ways."""
+def _one_at_a_time(pieces: Pieces) -> dict[str, Way]:
     from entrometer.engine.on_ray import OnRay
 
-    turns = Turns("bare", "here", "one worker")
-    with ThreadPoolExecutor(2) as threads:
-        others = [
-            threads.submit(pieces.bare, turns),
-            threads.submit(pieces.by_engine, Here(), "here", turns),
-        ]
-        # Ray is begun in the main thread.
-        pieces.by_engine(OnRay(workers=1), "one worker", turns)
-        for other in others:
-            other.result()
-    return turns.spans
+    return {
+        "bare": pieces.bare,
+        "here": partial(pieces.by_engine, Here(), "here"),
+        "one worker": partial(pieces.by_engine, OnRay(workers=1), "one worker"),
+    }
 
 
 def _by_two(pieces: Pieces) -> Spans:
@@ -97,7 +90,7 @@ def _by_two(pieces: Pieces) -> Spans:
     from entrometer.engine.on_ray import OnRay
 
     ends = [time.perf_counter()]
-    pieces.carry_out(
+    pieces.by_engine(
         OnRay(workers=2), "two workers", lambda _: ends.append(time.perf_counter())
     )
     return [end - begin for begin, end in pairwise(ends)]
@@ -110,9 +103,8 @@ def _least(rounds: Sequence[Spans]) -> float:
     return seconds
 
 
-def _windows(rounds: Sequence[Spans]) -> float:
-    """Seconds of all windows, the least of each over the rounds."""
-    return sum(
-        min(sum(spans[i : i + WINDOW]) for spans in rounds)
-        for i in range(UNTIMED, SHARDS, WINDOW)
-    )
+def _least_of_windows(rounds: Sequence[Spans]) -> float:
+    """Seconds a piece, the least of each window over the rounds."""
+    windows = range(UNTIMED, SHARDS, WINDOW)
+    least = [min(sum(spans[i : i + WINDOW]) for spans in rounds) for i in windows]
+    return sum(least) / (WINDOW * len(least))

@@ -1,15 +1,13 @@
 """A jvp and an update of some batches, by a bare loop or by an engine."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
-import torch
 from torch import Tensor
 
 from benchmarks.influence.subject import CHECKPOINT
-from benchmarks.ray_overhead.turns import Turns
+from benchmarks.ray_overhead.turns import Ended
 from entrometer import passes
 from entrometer.engine import Engine, Here, Status, quiet
 from entrometer.experiments.batches import evaluation, step_of, subject_of
@@ -55,35 +53,19 @@ class Pieces:
     step: Step
     store: Path
 
-    def bare(self, turns: Turns) -> None:
+    def bare(self, ended: Ended) -> None:
         """In a loop, with nothing kept."""
-        torch.set_num_threads(1)
-        with turns.taken_by("bare"):
-            checkpoint = Worker(self.store).checkpoint(self.step.subject)
-            v = self.step.read(self.store).direction
-            for draw in self.draws:
-                turns.begin("bare")
-                rollouts = draw.read(self.store)
-                passes.jvp(checkpoint.policy, rollouts, [v])
-                ascent = ascent_of(checkpoint.policy, sampled_batch(rollouts))
-                make_step(checkpoint, ascent, max_grad_norm=1.0)
-                turns.end("bare")
+        checkpoint = Worker(self.store).checkpoint(self.step.subject)
+        v = self.step.read(self.store).direction
+        for number, draw in enumerate(self.draws, 1):
+            rollouts = draw.read(self.store)
+            passes.jvp(checkpoint.policy, rollouts, [v])
+            ascent = ascent_of(checkpoint.policy, sampled_batch(rollouts))
+            make_step(checkpoint, ascent, max_grad_norm=1.0)
+            ended(len(self.draws) - number)
 
-    def by_engine(self, engine: Engine, way: str, turns: Turns) -> None:
-        """By an engine that is held up between pieces until its turn."""
-        torch.set_num_threads(1)
-
-        def ended(left: int) -> None:
-            turns.end(way)
-            if left:
-                turns.begin(way)
-
-        with turns.taken_by(way):
-            turns.begin(way)
-            self.carry_out(engine, way, ended)
-
-    def carry_out(self, engine: Engine, way: str, ended: Callable[[int], None]) -> None:
-        """By an engine; after each piece, how many are left is told."""
+    def by_engine(self, engine: Engine, way: str, ended: Ended) -> None:
+        """By an engine."""
         works = [
             Both(
                 subject=self.step.subject,

@@ -1,43 +1,59 @@
-"""Ways of doing the same work that take turns."""
+"""Ways of doing the same work, each in a process of its own, that take turns."""
 
-import threading
+import multiprocessing
 import time
-from collections import deque
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
+from multiprocessing.connection import Connection
+
+import torch
 
 Spans = list[float]
 """Seconds of each piece of work."""
 
+Ended = Callable[[int], None]
+"""Told after each piece how many are left; returns when the next one may begin."""
 
-class Turns:
-    """Ways that go one at a time, a piece each, and what each piece took."""
+Way = Callable[[Ended], None]
 
-    def __init__(self, *ways: str) -> None:
-        self._order = deque(ways)
-        self._changed = threading.Condition()
-        self._began = 0.0
-        self.spans: dict[str, Spans] = {way: [] for way in ways}
 
-    @contextmanager
-    def taken_by(self, way: str) -> Iterator[None]:
-        """Whoever goes, or fails, is out of the others' way."""
-        try:
-            yield
-        finally:
-            with self._changed:
-                self._order.remove(way)
-                self._changed.notify_all()
+def in_turn(ways: Mapping[str, Way], pieces: int) -> dict[str, Spans]:
+    """A piece of each, then the next piece of each.
 
-    def begin(self, way: str) -> None:
-        """Wait until it is this way's turn."""
-        with self._changed:
-            self._changed.wait_for(lambda: self._order[0] == way)
-        self._began = time.perf_counter()
+    All processes are new: in an old one the allocator has memory at hand that a new one
+    has yet to ask for.
+    """
+    new = multiprocessing.get_context("spawn")
+    spans: dict[str, Spans] = {name: [] for name in ways}
+    ends: dict[str, Connection] = {}
+    processes = []
+    for name, way in ways.items():
+        ends[name], other = new.Pipe()
+        processes.append(new.Process(target=_take_turns, args=(way, other)))
+        processes[-1].start()
+        # A process that fails is then noticed: nobody else holds its end.
+        other.close()
+    try:
+        for _ in range(pieces):
+            for name, end in ends.items():
+                end.send(None)
+                began = time.perf_counter()
+                end.recv()
+                spans[name].append(time.perf_counter() - began)
+        for process in processes:
+            process.join()
+    finally:
+        for process in processes:
+            process.terminate()
+    return spans
 
-    def end(self, way: str) -> None:
-        """The piece is done: the next one's turn."""
-        self.spans[way].append(time.perf_counter() - self._began)
-        with self._changed:
-            self._order.rotate(-1)
-            self._changed.notify_all()
+
+def _take_turns(way: Way, end: Connection) -> None:
+    torch.set_num_threads(1)
+
+    def ended(left: int) -> None:
+        end.send(None)
+        if left:
+            end.recv()
+
+    end.recv()
+    way(ended)
