@@ -16,6 +16,7 @@ allowed by name, and `passes.jvp` holds each against forward-mode AD once.
 import types
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import torch
@@ -71,13 +72,17 @@ class Carrier:
                 }
                 tangents = [_adapter_tangent(halves, v) for v in directions]
                 covered.update(halves)
-                self.forwards[module] = self._linear(LinearRule(module, tangents))
+                self.forwards[module] = partial(
+                    _linear, self.blocks, LinearRule(module, tangents)
+                )
             elif isinstance(module, nn.Linear):
-                self.forwards[module] = self._linear(LinearRule(module, []))
+                self.forwards[module] = partial(
+                    _linear, self.blocks, LinearRule(module, [])
+                )
             elif kind(module) in NORMS:
-                self.forwards[module] = self._norm
+                self.forwards[module] = partial(_norm, self.blocks)
             elif kind(module) in GATED_MLP:
-                self.forwards[module] = self._gated
+                self.forwards[module] = partial(_gated, self.blocks)
         missing = {name for v in directions for name in v} - covered
         if missing:
             raise UnknownArchitecture(
@@ -102,22 +107,25 @@ class Carrier:
         stacked: Tensor = states.unflatten(0, (self.blocks, -1))
         return stacked
 
-    def _linear(self, rule: LinearRule) -> Callable[..., Tensor]:
-        def forward(_: nn.Module, x: Tensor) -> Tensor:
-            y = rule(x.reshape(self.blocks, -1, x.shape[-1]))
-            return y.view(*x.shape[:-1], -1)
 
-        return forward
+# Forwards hold no carrier, which holds them: merged weights are free with it at once.
 
-    def _norm(self, norm: nn.Module, x: Tensor) -> Tensor:
-        return norm_rule(norm, x.unflatten(0, (self.blocks, -1))).flatten(0, 1)
 
-    def _gated(self, mlp: Any, x: Tensor) -> Tensor:
-        gate, up = (layer(x) for layer in (mlp.gate_proj, mlp.up_proj))
-        blocks = [y.unflatten(0, (self.blocks, -1)) for y in (gate, up)]
-        y = gated_rule(mlp.act_fn, *blocks).flatten(0, 1)
-        out: Tensor = mlp.down_proj(y)
-        return out
+def _linear(blocks: int, rule: LinearRule, _: nn.Module, x: Tensor) -> Tensor:
+    y = rule(x.reshape(blocks, -1, x.shape[-1]))
+    return y.view(*x.shape[:-1], -1)
+
+
+def _norm(blocks: int, norm: nn.Module, x: Tensor) -> Tensor:
+    return norm_rule(norm, x.unflatten(0, (blocks, -1))).flatten(0, 1)
+
+
+def _gated(blocks: int, mlp: Any, x: Tensor) -> Tensor:
+    gate, up = (layer(x) for layer in (mlp.gate_proj, mlp.up_proj))
+    split = [y.unflatten(0, (blocks, -1)) for y in (gate, up)]
+    y = gated_rule(mlp.act_fn, *split).flatten(0, 1)
+    out: Tensor = mlp.down_proj(y)
+    return out
 
 
 @contextmanager
