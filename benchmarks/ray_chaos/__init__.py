@@ -1,14 +1,21 @@
-"""Nodes, workers and drivers killed at random moments: the same bytes, each once."""
+"""Nodes, workers and drivers killed at random moments: the same bytes, each once.
+
+With RAY_CHAOS_AT=FOLDER runs are kept there, and a benchmark that was cut off goes on.
+"""
 
 import random
-import tempfile
+import shutil
+from collections import Counter
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 from benchmarks.cli.process import train
 from benchmarks.harness import Check, Report
 from benchmarks.ray_chaos.books import Books
 from benchmarks.ray_chaos.faults import faults
-from benchmarks.ray_chaos.monkey import Monkey
+from benchmarks.ray_chaos.keeping import keeping
+from benchmarks.ray_chaos.monkey import Kill, Monkey
 
 RUNS = 50
 KILLS = 3
@@ -16,40 +23,64 @@ KILLS = 3
 
 
 def run() -> Report:
-    with tempfile.TemporaryDirectory() as folder:
-        root = Path(folder)
-        trained = train(root / "trained")
+    with keeping() as kept:
+        trained = Path(kept.once("trained", _trained)["path"])
         with Monkey(trained) as monkey:
-            quiet = monkey.drive(root / "quiet", kills=[])
-            expected = Books(root / "quiet")
+            quiet: float = kept.once("quiet", partial(_quiet, monkey))["seconds"]
+            expected = Books(kept.root / "quiet")
             draw = random.Random(0)
-            lost = doubled = altered = 0
+            found: Counter[str] = Counter()
             for number in range(RUNS):
-                store = root / f"killed-{number}"
                 moments = sorted(draw.uniform(0, quiet) for _ in range(KILLS))
-                kinds = [draw.choice(Monkey.KINDS) for _ in moments]
-                monkey.drive(store, list(zip(moments, kinds, strict=True)))
-                found = Books(store)
-                lost += len(expected.files.keys() - found.files.keys())
-                doubled += found.doubled
-                altered += sum(
-                    found.files.get(name) != sha for name, sha in expected.files.items()
-                )
-            killed = {kind: monkey.killed[kind] for kind in Monkey.KINDS}
-        checks, told = faults(root, trained)
+                kills = [(moment, draw.choice(Monkey.KINDS)) for moment in moments]
+                one = partial(_killed, monkey, kills, expected)
+                found.update(kept.once(f"killed-{number}", one))
+        broken = kept.root / "faults"
+        shutil.rmtree(broken, ignore_errors=True)
+        broken.mkdir()
+        checks, told = faults(broken, trained)
     return Report(
         [
             Check("runs", RUNS, at_least=50),
             *(
-                Check(f"kills of a {kind}", killed[kind], at_least=10)
+                Check(f"kills of a {kind}", found[kind], at_least=10)
                 for kind in Monkey.KINDS
             ),
             Check("pieces of work in a run", len(expected.files), at_least=50),
             Check("of them sums", expected.sums, at_least=10),
-            Check("pieces lost", lost, at_most=0),
-            Check("pieces counted twice", doubled, at_most=0),
-            Check("tables and sums with another byte", altered, at_most=0),
+            Check("pieces lost", found["lost"], at_most=0),
+            Check("pieces counted twice", found["doubled"], at_most=0),
+            Check("tables and sums with another byte", found["altered"], at_most=0),
             *checks,
         ],
-        {"kills": killed, "quiet_seconds": round(quiet, 1), "messages": told},
+        {
+            "kills": {kind: found[kind] for kind in Monkey.KINDS},
+            "quiet_seconds": round(quiet, 1),
+            "messages": told,
+        },
     )
+
+
+def _trained(path: Path) -> dict[str, Any]:
+    return {"path": str(train(path))}
+
+
+def _quiet(monkey: Monkey, store: Path) -> dict[str, Any]:
+    return {"seconds": monkey.drive(store, kills=[])}
+
+
+def _killed(
+    monkey: Monkey, kills: list[Kill], expected: Books, store: Path
+) -> dict[str, Any]:
+    before = monkey.killed.copy()
+    monkey.drive(store, kills)
+    found = Books(store)
+    shutil.rmtree(store)
+    return {
+        "lost": len(expected.files.keys() - found.files.keys()),
+        "doubled": found.doubled,
+        "altered": sum(
+            found.files.get(name) != sha for name, sha in expected.files.items()
+        ),
+        **(monkey.killed - before),
+    }

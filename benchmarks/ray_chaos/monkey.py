@@ -20,6 +20,9 @@ NODES = 2
 PATIENCE = 600.0
 """Seconds after which a run hangs."""
 
+Kill = tuple[float, str]
+"""When, in seconds from the beginning, and of what."""
+
 
 class Monkey:
     """Drives work to its end, whatever it kills meanwhile."""
@@ -46,7 +49,7 @@ class Monkey:
     ) -> None:
         self._cluster.shutdown()
 
-    def drive(self, store: Path, kills: list[tuple[float, str]]) -> float:
+    def drive(self, store: Path, kills: list[Kill]) -> float:
         """Carry out all work, with kills at these moments; the seconds it took."""
         began = time.perf_counter()
         child = self._start(store)
