@@ -18,7 +18,7 @@ os.environ.update(
     # Before Ray is loaded: its workers would step back behind everything else.
     RAY_worker_niceness="0",
     # Of all processes: glibc otherwise returns freed memory, by luck of where it lies,
-    # and a pass takes up to 7% longer for the pages that it has to ask for again.
+    # and up to 6% of a pass are spent on pages that it has to ask for again.
     MALLOC_MMAP_MAX_="0",
     MALLOC_TRIM_THRESHOLD_=str(1 << 40),
 )
