@@ -6,8 +6,12 @@ import pytest
 import torch
 
 from entrometer import passes
-from tests.passes.test_vjp import random_weights as weights_of
-from tests.policy.small_models import direction, random_rollouts, small_policy
+from tests.policy.small_models import (
+    direction,
+    random_rollouts,
+    random_weights,
+    small_policy,
+)
 
 PASSES = {
     "forward": lambda p, r, v: passes.forward(p, r),
@@ -15,8 +19,8 @@ PASSES = {
     "concentration": lambda p, r, v: passes.concentration(p, r),
     "jvp": lambda p, r, v: passes.jvp(p, r, [v]),
     "jvp2": lambda p, r, v: passes.jvp2(p, r, v),
-    "vjp": lambda p, r, v: passes.vjp(p, r, weights_of(r)),
-    "per_sequence": lambda p, r, v: list(passes.per_sequence(p, r, weights_of(r))),
+    "vjp": lambda p, r, v: passes.vjp(p, r, random_weights(r)),
+    "per_sequence": lambda p, r, v: list(passes.per_sequence(p, r, random_weights(r))),
 }
 
 

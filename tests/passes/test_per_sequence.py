@@ -9,13 +9,13 @@ from peft import LoraConfig
 
 from entrometer import calculus, passes
 from entrometer.errors import InvalidValue
-from entrometer.estimators import GradientWeights
 from entrometer.policy.tiny import tiny_policy
 from tests.policy.small_models import (
     ARCHITECTURES,
     as_policy,
     plain_function,
     random_rollouts,
+    random_weights,
     small_model,
     small_policy,
     vector_error,
@@ -28,11 +28,6 @@ def policy_of(name, lora=True):
         rank = 2 if lora else None
         return tiny_policy(lora_rank=rank, lora_std=0.05, precision="float64")
     return small_policy(name, lora=lora)
-
-
-def random_weights(rollouts):
-    S, H = np.random.default_rng(0).normal(size=(2, rollouts.tokens))
-    return GradientWeights(S=S, H=H)
 
 
 def gathered(policy, rollouts, weights, **settings):

@@ -13,6 +13,7 @@ from tests.policy.small_models import (
     direction,
     plain_function,
     random_rollouts,
+    random_weights,
     relative,
     small_policy,
     vector_error,
@@ -24,11 +25,6 @@ def policy_of(name, lora=True, precision="float64"):
         rank = 2 if lora else None
         return tiny_policy(lora_rank=rank, lora_std=0.05, precision=precision)
     return small_policy(name, lora=lora, precision=precision)
-
-
-def random_weights(rollouts, seed=0):
-    S, H = np.random.default_rng(seed).normal(size=(2, rollouts.tokens))
-    return GradientWeights(S=S, H=H)
 
 
 def plain_gradient(policy, rollouts, weights):

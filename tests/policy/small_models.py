@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from transformers import AutoConfig, AutoModelForCausalLM
 
 from entrometer.calculus import functional
-from entrometer.estimators import Tables
+from entrometer.estimators import GradientWeights, Tables
 from entrometer.policy.policy import Policy
 from entrometer.policy.precision import Precision
 from entrometer.policy.readiness import ready
@@ -129,6 +129,12 @@ def random_rollouts(
             version="0",
         ),
     )
+
+
+def random_weights(rollouts: Rollouts, seed: int = 0) -> GradientWeights:
+    """Of every token, as a reverse pass takes them."""
+    S, H = np.random.default_rng(seed).normal(size=(2, rollouts.tokens))
+    return GradientWeights(S=S, H=H)
 
 
 def direction(policy: Policy, seed: int = 0, scale: float = 0.1) -> dict[str, Tensor]:
