@@ -1,18 +1,21 @@
-"""Draws, forwards and jvps of ever larger batches, each in a process of its own."""
+"""Draws, forwards and jvps of ever larger batches, in processes that take turns.
+
+A machine's pace changes within minutes: sizes one after the other would differ by it.
+"""
 
 import json
 import shutil
 import tempfile
+from functools import partial
 from pathlib import Path
 
-from benchmarks.cli.process import module, train
+from benchmarks.cli.process import train
+from benchmarks.growth.sized import Sized
 from benchmarks.harness import Check
+from benchmarks.turns import in_turn
 
 SIZES = {"tiny": (64, 512, 4096), "smollm2": (8, 32, 128)}
 SHARD = {"tiny": 32, "smollm2": 8}
-GIVE_BACK = {"MALLOC_MMAP_THRESHOLD_": "1048576", "MALLOC_TRIM_THRESHOLD_": "1048576"}
-"""glibc otherwise keeps what is freed below 32 MB, a quarter of `smollm2`'s memory, and
-how much of it depends on the order of passes: the peak would be the allocator's."""
 
 
 def batches() -> tuple[list[Check], dict[str, object]]:
@@ -22,14 +25,21 @@ def batches() -> tuple[list[Check], dict[str, object]]:
         root = Path(folder)
         trained = train(root / "trained")
         for policy, sizes in SIZES.items():
+            sized = Sized(policy, max(sizes), SHARD[policy], trained)
             step = root / policy
-            step.mkdir()
-            _worker(policy, 0, max(sizes), trained, step)
-            own = {}
-            for size in sizes:
-                store = shutil.copytree(step, root / f"{policy}-{size}")
-                told = _worker(policy, size, max(sizes), trained, store)
-                own[size] = json.loads(told.splitlines()[-1])
+            in_turn({"step": partial(sized.make_step, step)}, 1)
+            stores = {
+                size: shutil.copytree(step, root / f"{policy}-{size}") for size in sizes
+            }
+            ways = {
+                str(size): partial(sized.pass_over, size, store)
+                for size, store in stores.items()
+            }
+            in_turn(ways, sized.pieces)
+            own = {
+                size: json.loads((store / Sized.TOOK).read_text())
+                for size, store in stores.items()
+            }
             found[policy] = own
             token = [own[size]["seconds_a_token"] for size in sizes]
             peak = [own[size]["peak_bytes"] for size in sizes]
@@ -47,16 +57,3 @@ def batches() -> tuple[list[Check], dict[str, object]]:
                 ),
             ]
     return checks, found
-
-
-def _worker(policy: str, size: int, responses: int, trained: Path, store: Path) -> str:
-    counts = [str(count) for count in (size, responses, SHARD[policy])]
-    _, told = module(
-        "benchmarks.growth.worker",
-        policy,
-        *counts,
-        str(trained),
-        str(store),
-        **GIVE_BACK,
-    )
-    return told

@@ -27,7 +27,7 @@ import torch
 
 from benchmarks.harness import Check, Report
 from benchmarks.ray_overhead.pieces import Pieces, prepared
-from benchmarks.ray_overhead.turns import Spans, Way, in_turn
+from benchmarks.turns import Spans, Way, in_turn
 from entrometer.engine import Here
 
 ROUNDS = 5

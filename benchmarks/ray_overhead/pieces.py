@@ -7,7 +7,7 @@ from typing import ClassVar
 from torch import Tensor
 
 from benchmarks.influence.subject import CHECKPOINT
-from benchmarks.ray_overhead.turns import Ended
+from benchmarks.turns import Ended
 from entrometer import passes
 from entrometer.engine import Engine, Here, Status, quiet
 from entrometer.experiments.batches import evaluation, step_of, subject_of

@@ -34,8 +34,8 @@ for axes, name, slack in (
 ):
     axes.axhspan(1 - slack, 1 + slack, color="#999999", alpha=0.2, linewidth=0)
     axes.set_ylim(1 - 2 * slack, 1 + 2 * slack)
-    axes.set_xlabel("prompts of the evaluation batch")
-    axes.set_ylabel(f"{name}, over its mean")
+    axes.set_xlabel("responses of a batch")
+    axes.set_ylabel(f"{name},\nover its mean")
     axes.legend(frameon=False, fontsize=9)
 seconds = figures["manifests"]
 shard.semilogx(
@@ -45,7 +45,7 @@ shard.semilogx(
     marker="o",
     color="#2166ac",
 )
-shard.set_ylim(bottom=0)
+shard.set_ylim(0, 1.2e6 * max(seconds.values()))
 shard.set_xlabel("shards of a plan")
 shard.set_ylabel("scheduling, µs a shard")
 for axes in (token, peak, shard):
