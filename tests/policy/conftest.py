@@ -1,5 +1,6 @@
-"""Checkpoints that real trainers wrote, a few steps into training the tiny policy."""
+"""Copies of the tiny model; checkpoints that real trainers wrote, a few steps in."""
 
+import shutil
 import warnings
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,8 +10,10 @@ import pytest
 import torch
 from torch import nn
 
+from entrometer.policy import sources
 from entrometer.policy.loading import load_policy
 from entrometer.policy.tiny import save_tiny
+from tests.policy.saved_models import save_adapter
 
 STEPS = 3
 
@@ -27,6 +30,25 @@ class Trained:
 @pytest.fixture(scope="session")
 def tiny_directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return save_tiny(tmp_path_factory.mktemp("models") / "tiny")
+
+
+@pytest.fixture(autouse=True)
+def no_network(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(name: str, **_: object) -> None:
+        raise AssertionError(f"the hub was asked for {name}")
+
+    monkeypatch.setattr(sources, "snapshot_download", refuse)
+
+
+@pytest.fixture
+def directory(tiny_directory: Path, tmp_path: Path) -> Path:
+    """A copy of the tiny model that a test may damage."""
+    return Path(shutil.copytree(tiny_directory, tmp_path / "model"))
+
+
+@pytest.fixture
+def adapter(tiny_directory: Path, tmp_path: Path) -> Path:
+    return save_adapter(tiny_directory, tmp_path / "adapter")
 
 
 def settings(directory: Path) -> dict[str, Any]:
