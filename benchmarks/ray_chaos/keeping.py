@@ -26,10 +26,14 @@ class Kept:
         """What was found before; otherwise make it anew in an empty folder."""
         note = self.root / f"{name}.json"
         if not note.exists():
-            shutil.rmtree(self.root / name, ignore_errors=True)
-            write_json(note, make(self.root / name))
+            write_json(note, make(self.emptied(name)))
         found: dict[str, Any] = json.loads(note.read_text())
         return found
+
+    def emptied(self, name: str) -> Path:
+        """A place where nothing is, whatever was."""
+        shutil.rmtree(self.root / name, ignore_errors=True)
+        return self.root / name
 
 
 @contextmanager
