@@ -16,6 +16,8 @@ from entrometer.experiments.cost_model import (
 from entrometer.policy import Policy
 
 ROUNDS = 3
+SPAN = 2.0
+"""Seconds for which a case is repeated in a round: shorter ones are moments."""
 
 
 class Trial(NamedTuple):
@@ -27,7 +29,7 @@ class Trial(NamedTuple):
 
 
 def timed(cases: Sequence[Case]) -> dict[Case, float]:
-    """The least seconds of each case, over rounds of all of them in turn.
+    """The least mean seconds of each case, over rounds of all of them in turn.
 
     Of this process, on its one thread: what others take in between does not count.
     """
@@ -37,11 +39,17 @@ def timed(cases: Sequence[Case]) -> dict[Case, float]:
         next(case for case in cases if case.kind == kind).job()
     for _ in range(ROUNDS):
         for case in cases:
-            gc.collect()
-            began = time.process_time()
-            case.job()
-            found[case].append(time.process_time() - began)
+            found[case].append(_mean_seconds(case))
     return {case: min(seconds) for case, seconds in found.items()}
+
+
+def _mean_seconds(case: Case) -> float:
+    gc.collect()
+    repeats, began = 0, time.process_time()
+    while not repeats or time.process_time() - began < SPAN:
+        case.job()
+        repeats += 1
+    return (time.process_time() - began) / repeats
 
 
 def calibrated(
