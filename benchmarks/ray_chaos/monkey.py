@@ -16,12 +16,14 @@ os.environ["RAY_worker_niceness"] = "0"  # noqa: SIM112
 
 from ray.cluster_utils import Cluster
 
+from benchmarks.ray_chaos.books import results
+
 NODES = 2
 PATIENCE = 600.0
 """Seconds after which a run hangs."""
 
-Kill = tuple[float, str]
-"""When, in seconds from the beginning, and of what."""
+Kill = tuple[int, str]
+"""Once so many results are there, and of what."""
 
 
 class Monkey:
@@ -49,22 +51,25 @@ class Monkey:
     ) -> None:
         self._cluster.shutdown()
 
-    def drive(self, store: Path, kills: list[Kill]) -> float:
-        """Carry out all work, with kills at these moments; the seconds it took."""
+    def drive(self, store: Path, kills: list[Kill]) -> None:
+        """Carry out all work, with kills at these moments."""
         began = time.perf_counter()
         child = self._start(store)
         left = list(kills)
-        while True:
-            seconds = time.perf_counter() - began
-            assert seconds < PATIENCE, f"{store} hangs"
-            if left and seconds >= left[0][0]:
-                _, kind = left.pop(0)
-                child = self._kill(kind, child, store)
-            elif child.poll() is not None:
-                _, told = child.communicate()
-                assert child.returncode == 0, told
-                return seconds
+        while child.poll() is None:
+            assert time.perf_counter() - began < PATIENCE, f"{store} hangs"
+            if left and len(results(store)) >= left[0][0]:
+                kind = left[0][1]
+                if kind == "driver":
+                    child.kill()
+                    child.communicate()
+                    child = self._start(store)
+                if kind == "driver" or self._kill(kind):
+                    left.pop(0)
+                    self.killed[kind] += 1
             time.sleep(0.05)
+        _, told = child.communicate()
+        assert child.returncode == 0, told
 
     def _start(self, store: Path) -> subprocess.Popen[str]:
         module = "benchmarks.ray_chaos.driver"
@@ -78,28 +83,18 @@ class Monkey:
             text=True,
         )
 
-    def _kill(
-        self, kind: str, child: subprocess.Popen[str], store: Path
-    ) -> subprocess.Popen[str]:
-        if kind == "driver":
-            if child.poll() is not None:
-                return child
-            child.kill()
-            child.communicate()
-            self.killed[kind] += 1
-            return self._start(store)
+    def _kill(self, kind: str) -> bool:
+        """Whether there was one to kill."""
         if kind == "node":
             node = self._nodes.pop(self._draw.randrange(len(self._nodes)))
             self._cluster.remove_node(node, allow_graceful=False)
             self._nodes.append(self._cluster.add_node(num_cpus=2))
-            self.killed[kind] += 1
-            return child
+            return True
         lines = Path("/proc").glob("[0-9]*/cmdline")
         hands = [int(line.parent.name) for line in lines if _is_hand(line)]
         if hands:
             os.kill(self._draw.choice(hands), signal.SIGKILL)
-            self.killed[kind] += 1
-        return child
+        return bool(hands)
 
 
 def _is_hand(command_line: Path) -> bool:
