@@ -22,29 +22,56 @@ def in_turn(ways: Mapping[str, Way], pieces: int) -> dict[str, Spans]:
     All processes are new: in an old one the allocator has memory at hand that a new one
     has yet to ask for.
     """
-    new = multiprocessing.get_context("spawn")
     spans: dict[str, Spans] = {name: [] for name in ways}
-    ends: dict[str, Connection] = {}
-    processes = []
-    for name, way in ways.items():
-        ends[name], other = new.Pipe()
-        processes.append(new.Process(target=_take_turns, args=(way, other)))
-        processes[-1].start()
-        # A process that fails is then noticed: nobody else holds its end.
-        other.close()
+    others = {name: _Other(way) for name, way in ways.items()}
     try:
         for _ in range(pieces):
-            for name, end in ends.items():
-                end.send(None)
+            for name, other in others.items():
                 began = time.perf_counter()
-                end.recv()
+                other.begin()
+                other.wait()
                 spans[name].append(time.perf_counter() - began)
-        for process in processes:
-            process.join()
+        for other in others.values():
+            other.process.join()
     finally:
-        for process in processes:
-            process.terminate()
+        for other in others.values():
+            other.process.terminate()
     return spans
+
+
+def twice(way: Way, ended: Ended) -> None:
+    """The same way in two processes at once, piece by piece."""
+    other = _Other(way)
+
+    def both_ended(left: int) -> None:
+        other.wait()
+        ended(left)
+        if left:
+            other.begin()
+
+    other.begin()
+    try:
+        way(both_ended)
+    finally:
+        other.process.terminate()
+
+
+class _Other:
+    """A new process that goes on by a piece when told to."""
+
+    def __init__(self, way: Way) -> None:
+        new = multiprocessing.get_context("spawn")
+        self._end, other = new.Pipe()
+        self.process = new.Process(target=_take_turns, args=(way, other))
+        self.process.start()
+        # A process that fails is then noticed: nobody else holds its end.
+        other.close()
+
+    def begin(self) -> None:
+        self._end.send(None)
+
+    def wait(self) -> None:
+        self._end.recv()
 
 
 def _take_turns(way: Way, end: Connection) -> None:

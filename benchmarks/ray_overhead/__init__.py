@@ -1,18 +1,15 @@
 """One worker on Ray beside this process beside a bare loop, and two beside one.
 
-The bare loop, the engine in its own process and one worker take turns, a piece each:
-what a machine does beside them comes and goes by the minute. Of each piece of work the
-least time of several rounds counts, and of two workers that of all four pieces: what
-else a machine does adds to a time and never takes from it.
+All take turns, a piece each, and two at once a piece each at the same time: what a
+machine does beside them comes and goes by the minute. What counts is the median of the
+ratios in a turn. Two bare loops at once tell how much of two cores a machine gives.
 """
 
 import os
 import tempfile
-import time
-from collections.abc import Sequence
 from functools import partial
-from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 os.environ.update(
     # Before Ray is loaded: its workers would step back behind everything else.
@@ -23,88 +20,75 @@ os.environ.update(
     MALLOC_TRIM_THRESHOLD_=str(1 << 40),
 )
 
+import numpy as np
 import torch
+from ray.cluster_utils import Cluster
 
 from benchmarks.harness import Check, Report
 from benchmarks.ray_overhead.pieces import Pieces, prepared
-from benchmarks.turns import Spans, Way, in_turn
+from benchmarks.turns import Way, in_turn, twice
 from entrometer.engine import Here
+from entrometer.engine.on_ray import OnRay
 
-ROUNDS = 5
-TIMED = 4
-"""Two of each of two workers."""
+ROUNDS = 2
+TIMED = 12
+"""Of each round."""
 
 UNTIMED = 2
 """The first pieces: before them models are loaded."""
 
-SHARDS = UNTIMED + TIMED
-
 
 def run() -> Report:
     torch.set_num_threads(1)
-    with tempfile.TemporaryDirectory() as folder:
-        store = Path(folder)
-        pieces = prepared(store, SHARDS)
-        rounds: dict[str, list[Spans]] = {}
-        for _ in range(ROUNDS):
-            found = in_turn(_one_at_a_time(pieces), SHARDS)
-            found["two workers"] = _by_two(pieces)
-            for way, spans in found.items():
-                rounds.setdefault(way, []).append(spans)
-    piece = {way: _least(own) for way, own in rounds.items() if way != "two workers"}
-    # What one of two workers takes longer for, the other may have caught up with.
-    piece["two workers"] = min(sum(x[UNTIMED:]) for x in rounds["two workers"]) / TIMED
+    cluster: Any = Cluster(initialize_head=True, head_node_args={"num_cpus": 3})
+    try:
+        with tempfile.TemporaryDirectory() as folder:
+            pieces = prepared(Path(folder), UNTIMED + TIMED)
+            ways = _ways(pieces, cluster.address)
+            rounds = [in_turn(ways, UNTIMED + TIMED) for _ in range(ROUNDS)]
+    finally:
+        cluster.shutdown()
+    seconds = {
+        way: np.concatenate([spans[way][UNTIMED:] for spans in rounds])
+        for way in rounds[0]
+    }
+    one, two = seconds["one worker"], seconds["two workers"]
+    ratios = {
+        "in process over a bare loop": seconds["here"] / seconds["bare"],
+        "one worker on Ray over a bare loop": one / seconds["bare"],
+        "two workers on Ray over two bare loops": two / seconds["two bare"],
+        "two workers on Ray, times as fast as one": 2 * one / two,
+        "two bare loops, times as fast as one": (
+            2 * seconds["bare"] / seconds["two bare"]
+        ),
+    }
+    median = {name: float(np.median(ratio)) for name, ratio in ratios.items()}
+    *overheads, (name, speedup), (machine, most) = median.items()
     return Report(
         [
-            Check(
-                "in process over a bare loop",
-                piece["here"] / piece["bare"],
-                at_most=1.05,
-            ),
-            Check(
-                "one worker on Ray over a bare loop",
-                piece["one worker"] / piece["bare"],
-                at_most=1.05,
-            ),
-            Check(
-                "two workers on Ray, times as fast as one",
-                piece["one worker"] / piece["two workers"],
-                at_least=1.8,
-            ),
+            *(Check(what, ratio, at_most=1.05) for what, ratio in overheads),
+            Check(name, speedup, at_least=1.8),
         ],
         {
-            "seconds_a_piece": piece,
-            "seconds_of_rounds": {
-                way: [sum(spans[UNTIMED:]) for spans in own]
-                for way, own in rounds.items()
+            machine: most,
+            "quartiles": {
+                name: np.quantile(r, [0.25, 0.75]).tolist()
+                for name, r in ratios.items()
             },
+            "seconds": {way: spans.tolist() for way, spans in seconds.items()},
         },
     )
 
 
-def _one_at_a_time(pieces: Pieces) -> dict[str, Way]:
-    from entrometer.engine.on_ray import OnRay
+def _ways(pieces: Pieces, address: str) -> dict[str, Way]:
+    def on_ray(workers: int) -> Way:
+        engine = OnRay(address=address, workers=workers)
+        return partial(pieces.by_engine, engine, f"{workers} on Ray", workers)
 
     return {
         "bare": pieces.bare,
-        "here": partial(pieces.by_engine, Here(), "here"),
-        "one worker": partial(pieces.by_engine, OnRay(workers=1), "one worker"),
+        "here": partial(pieces.by_engine, Here(), "here", 1),
+        "one worker": on_ray(1),
+        "two bare": partial(twice, pieces.bare),
+        "two workers": on_ray(2),
     }
-
-
-def _by_two(pieces: Pieces) -> Spans:
-    """From the end of one piece to that of the next, of whichever worker."""
-    from entrometer.engine.on_ray import OnRay
-
-    ends = [time.perf_counter()]
-    pieces.by_engine(
-        OnRay(workers=2), "two workers", lambda _: ends.append(time.perf_counter())
-    )
-    return [end - begin for begin, end in pairwise(ends)]
-
-
-def _least(rounds: Sequence[Spans]) -> float:
-    """Seconds a piece, the least of each over the rounds."""
-    least: Spans = [min(piece) for piece in zip(*rounds, strict=True)][UNTIMED:]
-    seconds: float = sum(least) / len(least)
-    return seconds

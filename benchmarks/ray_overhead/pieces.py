@@ -31,6 +31,9 @@ class Both(Step):
     way: str
     """Who carries it out: a result for each."""
 
+    after: "tuple[Both, ...]" = ()
+    """What is carried out before."""
+
     def summands(self, worker: Worker) -> Summands:
         """The two passes of a shard."""
         policy = worker.checkpoint(self.subject).policy
@@ -64,18 +67,22 @@ class Pieces:
             make_step(checkpoint, ascent, max_grad_norm=1.0)
             ended(len(self.draws) - number)
 
-    def by_engine(self, engine: Engine, way: str, ended: Ended) -> None:
-        """By an engine."""
-        works = [
-            Both(
-                subject=self.step.subject,
-                batch=draw,
-                max_grad_norm=1.0,
-                along=self.step,
-                way=way,
+    def by_engine(self, engine: Engine, way: str, at_once: int, ended: Ended) -> None:
+        """By an engine, each so many times at once."""
+        works: list[Both] = []
+        for draw in self.draws:
+            before = tuple(works[-at_once:])
+            works += (
+                Both(
+                    subject=self.step.subject,
+                    batch=draw,
+                    max_grad_norm=1.0,
+                    along=self.step,
+                    way=f"{way}, {number}",
+                    after=before,
+                )
+                for number in range(at_once)
             )
-            for draw in self.draws
-        ]
         for work in works:
             work.path(self.store).unlink(missing_ok=True)
         left = len(works)
@@ -84,7 +91,8 @@ class Pieces:
             nonlocal left
             if status.left < left:
                 left = status.left
-                ended(left)
+                if left % at_once == 0:
+                    ended(left // at_once)
 
         engine.carry_out(works, worker=Worker, store=self.store, progress=progress)
 
