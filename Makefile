@@ -12,7 +12,7 @@ check:
 	$(PYTHON) -c "from importlinter.cli import lint_imports_command as c; c()" --no-logo
 
 test:
-	$(PYTHON) -m pytest -m "not slow and not vllm"
+	$(PYTHON) -m pytest -n 2 -m "not slow and not vllm"
 
 test-slow:
 	$(PYTHON) -m pytest -m slow
