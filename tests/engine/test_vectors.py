@@ -6,7 +6,6 @@ import pytest
 import torch
 
 from entrometer.engine.vectors import (
-    by_part,
     open_vectors,
     parts,
     remove_vectors,
@@ -50,9 +49,20 @@ def test_several_vectors_share_a_file(tmp_path):
     path = tmp_path / "v.safetensors"
     write_vectors(path, parts(first=VECTOR, second={"a.b/c": torch.ones(1)}))
     with open_vectors(path, "vectors") as file:
-        found = by_part(file)
-    assert torch.equal(found["first"]["d"], VECTOR["d"])
-    assert list(found["second"]) == ["a.b/c"]
+        first, second = file.part("first"), file.part("second")
+    assert first.keys() == VECTOR.keys()
+    assert torch.equal(first["d"], VECTOR["d"])
+    assert list(second) == ["a.b/c"]
+
+
+def test_a_part_that_is_not_there_is_told(tmp_path):
+    path = tmp_path / "v.safetensors"
+    write_vectors(path, parts(first=VECTOR))
+    with (
+        pytest.raises(DamagedFile, match=r"expected vectors in .*\('secnd'\)"),
+        open_vectors(path, "vectors") as file,
+    ):
+        file.part("secnd")
 
 
 def test_a_file_with_a_damaged_or_missing_shard_is_refused(tmp_path):

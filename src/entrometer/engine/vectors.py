@@ -75,21 +75,19 @@ class VectorFile:
         tensor: Tensor = self._files[name].get_tensor(name)
         return tensor
 
+    def part(self, part: str) -> dict[str, Tensor]:
+        """One of the vectors that `parts` named; the others are not read."""
+        found = {key: self[key] for key in self._files if key.startswith(f"{part}/")}
+        if not found:
+            raise KeyError(part)
+        return {key.removeprefix(f"{part}/"): x for key, x in found.items()}
+
 
 def parts(**vectors: Mapping[str, Tensor]) -> Iterator[tuple[str, Tensor]]:
     """Several vectors in one file, under the name of each."""
     for part, vector in vectors.items():
         for name, x in vector.items():
             yield f"{part}/{name}", x
-
-
-def by_part(file: VectorFile) -> dict[str, dict[str, Tensor]]:
-    """The vectors of a file that `parts` named."""
-    found: dict[str, dict[str, Tensor]] = {}
-    for key in file.names():
-        part, _, name = key.partition("/")
-        found.setdefault(part, {})[name] = file[key]
-    return found
 
 
 @contextmanager

@@ -7,7 +7,7 @@ from torch import Tensor
 
 from entrometer import passes
 from entrometer.calculus import AdamWStep, Update, Vector, adamw_update, scale
-from entrometer.engine.vectors import by_part, open_vectors, parts, write_vectors
+from entrometer.engine.vectors import open_vectors, parts, write_vectors
 from entrometer.experiments.update_batch import Batch
 from entrometer.policy import Checkpoint, Policy
 
@@ -76,7 +76,14 @@ def write_step(path: Path, update: Update) -> None:
 def read_step(path: Path) -> StepVectors:
     """Read what `write_step` wrote."""
     with open_vectors(path, "a step") as file:
-        found = by_part(file)
         return StepVectors(
-            found["direction"], found["preconditioner"], float(file.about["kappa"])
+            file.part("direction"),
+            file.part("preconditioner"),
+            float(file.about["kappa"]),
         )
+
+
+def read_direction(path: Path) -> dict[str, Tensor]:
+    """Of what `write_step` wrote, the direction alone."""
+    with open_vectors(path, "a step") as file:
+        return file.part("direction")

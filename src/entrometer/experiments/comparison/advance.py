@@ -6,7 +6,7 @@ from pathlib import Path
 import torch
 
 from entrometer.calculus import AdamWState, AdamWStep
-from entrometer.engine.vectors import by_part, open_vectors, parts, write_vectors
+from entrometer.engine.vectors import open_vectors, parts, write_vectors
 from entrometer.policy import Checkpoint
 
 
@@ -31,7 +31,7 @@ def read_advanced(path: Path, checkpoint: Checkpoint) -> Checkpoint:
     with open_vectors(path, "a policy after a step") as file:
         steps, taken = int(file.about["steps"]), int(file.about["optimizer"])
         moved, first, second = (
-            {name: x.to(trained[name]) for name, x in by_part(file)[part].items()}
+            {name: x.to(trained[name]) for name, x in file.part(part).items()}
             for part in ("parameter", "first", "second")
         )
     with torch.no_grad():

@@ -21,6 +21,7 @@ from entrometer.experiments.requests import (
     Source,
     Step,
     Worker,
+    directions,
     read_batch,
 )
 from entrometer.experiments.requests.divided import Summands, Summed, Tabled
@@ -229,6 +230,6 @@ class Judged(Tabled):
         """One pass forwards."""
         policy = worker.checkpoint(self.subject).policy
         judge = self.gradients.read_batch(worker.store).half(1).batch.rollouts
-        v = self.step.read(worker.store).direction
+        (v,) = directions([self.step], worker)
         (tables,) = passes.forward_along(policy, judge.select(rows), v, [self.eta])
         return tables._asdict()

@@ -10,7 +10,13 @@ from entrometer.experiments.requests.base import (
     Worker,
 )
 from entrometer.experiments.requests.draw import Draw, read_draws
-from entrometer.experiments.requests.step import OverUpdate, Source, Step, read_batch
+from entrometer.experiments.requests.step import (
+    OverUpdate,
+    Source,
+    Step,
+    directions,
+    read_batch,
+)
 
 __all__ = [
     "Advance",
@@ -26,6 +32,7 @@ __all__ = [
     "Step",
     "Subject",
     "Worker",
+    "directions",
     "read_batch",
     "read_draws",
 ]

@@ -7,7 +7,7 @@ from typing import ClassVar
 from entrometer import passes
 from entrometer.experiments.requests.base import Request, Worker
 from entrometer.experiments.requests.draw import Draw
-from entrometer.experiments.requests.step import Step
+from entrometer.experiments.requests.step import Step, directions
 from entrometer.runs.columns import write_columns
 
 
@@ -47,7 +47,7 @@ class Forward(_OverDraw):
         if self.step is None:
             tables = passes.forward(policy, rollouts)
         else:
-            v = self.step.read(worker.store).direction
+            (v,) = directions([self.step], worker)
             (tables,) = passes.forward_along(policy, rollouts, v, [self.eta])
         write_columns(self.path(worker.store), tables._asdict())
 
@@ -70,7 +70,7 @@ class Jvp(_OverDraw):
         found = passes.jvp(
             worker.checkpoint(self.subject).policy,
             self.rollouts.read(worker.store),
-            [step.read(worker.store).direction for step in self.steps],
+            directions(self.steps, worker),
         )
         columns = found.tables._asdict()
         for d, tangents in enumerate(found.tangents):
@@ -93,10 +93,11 @@ class Jvp2(_OverDraw):
 
     def carry_out(self, worker: Worker) -> None:
         """One pass of second order."""
+        (v,) = directions([self.step], worker)
         tables, tangents, curvatures = passes.jvp2(
             worker.checkpoint(self.subject).policy,
             self.rollouts.read(worker.store),
-            self.step.read(worker.store).direction,
+            v,
         )
         columns = tables._asdict() | tangents._asdict() | curvatures._asdict()
         write_columns(self.path(worker.store), columns)

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
+from torch import Tensor
 
 from entrometer.experiments.update_batch import minibatch_rows
 from entrometer.policy import Checkpoint, load_checkpoint
@@ -50,6 +51,8 @@ class Worker:
         """Work for the store in this directory."""
         self.store = store
         self._loaded: tuple[Subject, Checkpoint] | None = None
+        self.directions: dict[str, dict[str, Tensor]] = {}
+        """Those that it last went along, by the keys of their steps."""
 
     def checkpoint(self, subject: Subject) -> Checkpoint:
         """The checkpoint of a subject, loaded if it is another than the last."""

@@ -20,6 +20,7 @@ from entrometer.experiments.update import (
     StepVectors,
     ascent_of,
     make_step,
+    read_direction,
     read_step,
     write_step,
 )
@@ -86,6 +87,22 @@ class Step(OverUpdate, Summed):
             worker.checkpoint(self.subject), total, max_grad_norm=self.max_grad_norm
         )
         write_step(self.path(worker.store), made.update)
+
+
+def directions(steps: Sequence[Step], worker: Worker) -> list[dict[str, Tensor]]:
+    """The direction of each step; a worker holds those that it last went along.
+
+    Of a model that is trained whole, a direction takes longer to read than a shard
+    takes to pass over.
+    """
+    wanted = {step.key: step for step in steps}
+    # First let go of the others: two sets need not fit.
+    held = {key: v for key, v in worker.directions.items() if key in wanted}
+    worker.directions = held
+    for key, step in wanted.items():
+        if key not in held:
+            held[key] = read_direction(step.path(worker.store))
+    return [held[step.key] for step in steps]
 
 
 def read_batch(batch: Responses, store: Path) -> Batch:

@@ -1,0 +1,78 @@
+"""What a worker holds of the steps that it went along."""
+
+import pytest
+import torch
+
+from entrometer.experiments.entropy_change.plan import plan
+from entrometer.experiments.requests import Forward, Jvp, Jvp2, Worker, directions
+
+
+@pytest.fixture
+def steps(config):
+    (point,) = plan(config)
+    return [update.step for update in point.updates]
+
+
+@pytest.fixture
+def worker(measured):
+    return Worker(measured / "passes")
+
+
+@pytest.fixture
+def reads(monkeypatch):
+    """Files of steps, as they are read."""
+    from entrometer.experiments.requests import step
+
+    found, read = [], step.read_direction
+    monkeypatch.setattr(
+        step, "read_direction", lambda path: found.append(path) or read(path)
+    )
+    return found
+
+
+def test_a_direction_is_that_of_its_step(steps, worker):
+    for step, v in zip(steps, directions(steps, worker), strict=True):
+        whole = step.read(worker.store).direction
+        assert v.keys() == whole.keys()
+        assert all(torch.equal(v[name], whole[name]) for name in whole)
+
+
+def test_it_is_read_once_for_all_shards(steps, worker, reads):
+    first, second = steps
+    for _ in range(3):
+        directions([first], worker)
+    assert reads == [first.path(worker.store)]
+    assert len(directions([second, first, second], worker)) == 3
+    assert reads == [step.path(worker.store) for step in (first, second)]
+
+
+def test_others_are_let_go_before_a_new_one_is_read(steps, worker, monkeypatch):
+    from entrometer.experiments.requests import step as module
+
+    first, second = steps
+    directions([first], worker)
+    held = []
+    monkeypatch.setattr(
+        module, "read_direction", lambda _: held.append(list(worker.directions)) or {}
+    )
+    directions([second], worker)
+    assert held == [[]]
+
+
+def test_passes_leave_it_as_it_was(config, steps, worker, tmp_path):
+    """What one shard did would otherwise be in all that follow."""
+    (point,) = plan(config)
+    draw, step = point.draws[0], steps[0]
+    for request in (step, draw):
+        source = request.path(worker.store)
+        (tmp_path / source.name).write_bytes(source.read_bytes())
+    other = Worker(tmp_path)
+    for request in (
+        Jvp(subject=step.subject, rollouts=draw, steps=(step,)),
+        Jvp2(subject=step.subject, rollouts=draw, step=step),
+        Forward(subject=step.subject, rollouts=draw, step=step, eta=0.5),
+    ):
+        request.carry_out(other)
+    (held,) = directions([step], other)
+    whole = step.read(other.store).direction
+    assert all(torch.equal(held[name], whole[name]) for name in whole)
