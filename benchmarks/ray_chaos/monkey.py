@@ -54,22 +54,17 @@ class Monkey:
     def drive(self, store: Path, kills: list[Kill]) -> None:
         """Carry out all work, with kills at these moments."""
         began = time.perf_counter()
-        child = self._start(store)
+        self._child = self._start(store)
         left = list(kills)
-        while child.poll() is None:
+        while self._child.poll() is None:
             assert time.perf_counter() - began < PATIENCE, f"{store} hangs"
-            if left and len(results(store)) >= left[0][0]:
-                kind = left[0][1]
-                if kind == "driver":
-                    child.kill()
-                    child.communicate()
-                    child = self._start(store)
-                if kind == "driver" or self._kill(kind):
-                    left.pop(0)
-                    self.killed[kind] += 1
+            due = left and len(results(store)) >= left[0][0]
+            if due and self._kill(left[0][1], store):
+                _, kind = left.pop(0)
+                self.killed[kind] += 1
             time.sleep(0.05)
-        _, told = child.communicate()
-        assert child.returncode == 0, told
+        _, told = self._child.communicate()
+        assert self._child.returncode == 0, told
 
     def _start(self, store: Path) -> subprocess.Popen[str]:
         module = "benchmarks.ray_chaos.driver"
@@ -83,8 +78,13 @@ class Monkey:
             text=True,
         )
 
-    def _kill(self, kind: str) -> bool:
+    def _kill(self, kind: str, store: Path) -> bool:
         """Whether there was one to kill."""
+        if kind == "driver":
+            self._child.kill()
+            self._child.communicate()
+            self._child = self._start(store)
+            return True
         if kind == "node":
             node = self._nodes.pop(self._draw.randrange(len(self._nodes)))
             self._cluster.remove_node(node, allow_graceful=False)

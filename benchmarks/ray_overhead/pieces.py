@@ -12,7 +12,7 @@ from entrometer import passes
 from entrometer.engine import Engine, Here, Status, quiet
 from entrometer.experiments.batches import evaluation, step_of, subject_of
 from entrometer.experiments.config import ExperimentConfig
-from entrometer.experiments.requests import Draw, Step, Worker, directions
+from entrometer.experiments.requests import Draw, Step, Worker
 from entrometer.experiments.requests.divided import Summands
 from entrometer.experiments.update import ascent_of, make_step
 from entrometer.experiments.update_batch import sampled_batch
@@ -38,7 +38,7 @@ class Both(Step):
         """The two passes of a shard."""
         policy = worker.checkpoint(self.subject).policy
         whole = self.read_batch(worker.store)
-        (v,) = directions([self.along], worker)
+        (v,) = worker.directions([self.along])
 
         def both(rows: slice) -> dict[str, Tensor]:
             batch = whole.some(rows)

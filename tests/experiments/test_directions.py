@@ -1,10 +1,12 @@
 """What a worker holds of the steps that it went along."""
 
+import weakref
+
 import pytest
 import torch
 
 from entrometer.experiments.entropy_change.plan import plan
-from entrometer.experiments.requests import Forward, Jvp, Jvp2, Worker, directions
+from entrometer.experiments.requests import Forward, Jvp, Jvp2, Step, Worker
 
 
 @pytest.fixture
@@ -20,18 +22,18 @@ def worker(measured):
 
 @pytest.fixture
 def reads(monkeypatch):
-    """Files of steps, as they are read."""
-    from entrometer.experiments.requests import step
-
-    found, read = [], step.read_direction
+    """Steps, as their directions are read."""
+    found, read = [], Step.read_direction
     monkeypatch.setattr(
-        step, "read_direction", lambda path: found.append(path) or read(path)
+        Step,
+        "read_direction",
+        lambda step, store: found.append(step) or read(step, store),
     )
     return found
 
 
 def test_a_direction_is_that_of_its_step(steps, worker):
-    for step, v in zip(steps, directions(steps, worker), strict=True):
+    for step, v in zip(steps, worker.directions(steps), strict=True):
         whole = step.read(worker.store).direction
         assert v.keys() == whole.keys()
         assert all(torch.equal(v[name], whole[name]) for name in whole)
@@ -40,22 +42,23 @@ def test_a_direction_is_that_of_its_step(steps, worker):
 def test_it_is_read_once_for_all_shards(steps, worker, reads):
     first, second = steps
     for _ in range(3):
-        directions([first], worker)
-    assert reads == [first.path(worker.store)]
-    assert len(directions([second, first, second], worker)) == 3
-    assert reads == [step.path(worker.store) for step in (first, second)]
+        worker.directions([first])
+    assert reads == [first]
+    assert len(worker.directions([second, first, second])) == 3
+    assert reads == [first, second]
 
 
 def test_others_are_let_go_before_a_new_one_is_read(steps, worker, monkeypatch):
-    from entrometer.experiments.requests import step as module
-
     first, second = steps
-    directions([first], worker)
+    refs = [weakref.ref(x) for v in worker.directions([first]) for x in v.values()]
     held = []
-    monkeypatch.setattr(
-        module, "read_direction", lambda _: held.append(list(worker.directions)) or {}
-    )
-    directions([second], worker)
+
+    def read(step, store):
+        held.append([ref for ref in refs if ref() is not None])
+        return {}
+
+    monkeypatch.setattr(Step, "read_direction", read)
+    worker.directions([second])
     assert held == [[]]
 
 
@@ -73,6 +76,6 @@ def test_passes_leave_it_as_it_was(config, steps, worker, tmp_path):
         Forward(subject=step.subject, rollouts=draw, step=step, eta=0.5),
     ):
         request.carry_out(other)
-    (held,) = directions([step], other)
+    (held,) = other.directions([step])
     whole = step.read(other.store).direction
     assert all(torch.equal(held[name], whole[name]) for name in whole)

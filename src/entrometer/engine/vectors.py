@@ -77,10 +77,11 @@ class VectorFile:
 
     def part(self, part: str) -> dict[str, Tensor]:
         """One of the vectors that `parts` named; the others are not read."""
-        found = {key: self[key] for key in self._files if key.startswith(f"{part}/")}
-        if not found:
+        prefix = f"{part}/"
+        names = [name for name in self._files if name.startswith(prefix)]
+        if not names:
             raise KeyError(part)
-        return {key.removeprefix(f"{part}/"): x for key, x in found.items()}
+        return {name.removeprefix(prefix): self[name] for name in names}
 
 
 def parts(**vectors: Mapping[str, Tensor]) -> Iterator[tuple[str, Tensor]]:

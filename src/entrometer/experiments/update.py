@@ -83,7 +83,7 @@ def read_step(path: Path) -> StepVectors:
         )
 
 
-def read_direction(path: Path) -> dict[str, Tensor]:
-    """Of what `write_step` wrote, the direction alone."""
+def read_step_part(path: Path, part: str) -> dict[str, Tensor]:
+    """Of what `write_step` wrote, the direction or the preconditioner alone."""
     with open_vectors(path, "a step") as file:
-        return file.part("direction")
+        return file.part(part)

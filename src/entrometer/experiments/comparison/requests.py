@@ -21,7 +21,6 @@ from entrometer.experiments.requests import (
     Source,
     Step,
     Worker,
-    directions,
     read_batch,
 )
 from entrometer.experiments.requests.divided import Summands, Summed, Tabled
@@ -230,6 +229,6 @@ class Judged(Tabled):
         """One pass forwards."""
         policy = worker.checkpoint(self.subject).policy
         judge = self.gradients.read_batch(worker.store).half(1).batch.rollouts
-        (v,) = directions([self.step], worker)
+        (v,) = worker.directions([self.step])
         (tables,) = passes.forward_along(policy, judge.select(rows), v, [self.eta])
         return tables._asdict()

@@ -81,7 +81,7 @@ class Gram(_OfRows):
         found = kernels(
             policy,
             read_draws(self.draws, worker.store),
-            self.step.read(worker.store).preconditioner,
+            self.step.read_preconditioner(worker.store),
             sketches=self.sketches,
             exact=self.exact,
             memory=self.memory,
@@ -159,7 +159,7 @@ class Spectrum(Request):
         policy = worker.checkpoint(self.subject).policy
         P = identity_preconditioner(policy.trained())
         if self.metric == "adam":
-            P = self.step.read(worker.store).preconditioner
+            P = self.step.read_preconditioner(worker.store)
         operator = kernel_operator(policy, read_draws(self.draws, worker.store), P)
         found = top_eigenvalues(operator, self.count)
         write_columns(self.path(worker.store), {"eigenvalue": found})

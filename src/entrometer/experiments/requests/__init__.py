@@ -10,13 +10,7 @@ from entrometer.experiments.requests.base import (
     Worker,
 )
 from entrometer.experiments.requests.draw import Draw, read_draws
-from entrometer.experiments.requests.step import (
-    OverUpdate,
-    Source,
-    Step,
-    directions,
-    read_batch,
-)
+from entrometer.experiments.requests.step import OverUpdate, Source, Step, read_batch
 
 __all__ = [
     "Advance",
@@ -32,7 +26,6 @@ __all__ = [
     "Step",
     "Subject",
     "Worker",
-    "directions",
     "read_batch",
     "read_draws",
 ]

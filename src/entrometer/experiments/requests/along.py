@@ -7,7 +7,7 @@ from typing import ClassVar
 from entrometer import passes
 from entrometer.experiments.requests.base import Request, Worker
 from entrometer.experiments.requests.draw import Draw
-from entrometer.experiments.requests.step import Step, directions
+from entrometer.experiments.requests.step import Step
 from entrometer.runs.columns import write_columns
 
 
@@ -47,7 +47,7 @@ class Forward(_OverDraw):
         if self.step is None:
             tables = passes.forward(policy, rollouts)
         else:
-            (v,) = directions([self.step], worker)
+            (v,) = worker.directions([self.step])
             (tables,) = passes.forward_along(policy, rollouts, v, [self.eta])
         write_columns(self.path(worker.store), tables._asdict())
 
@@ -70,7 +70,7 @@ class Jvp(_OverDraw):
         found = passes.jvp(
             worker.checkpoint(self.subject).policy,
             self.rollouts.read(worker.store),
-            directions(self.steps, worker),
+            worker.directions(self.steps),
         )
         columns = found.tables._asdict()
         for d, tangents in enumerate(found.tangents):
@@ -93,7 +93,7 @@ class Jvp2(_OverDraw):
 
     def carry_out(self, worker: Worker) -> None:
         """One pass of second order."""
-        (v,) = directions([self.step], worker)
+        (v,) = worker.directions([self.step])
         tables, tangents, curvatures = passes.jvp2(
             worker.checkpoint(self.subject).policy,
             self.rollouts.read(worker.store),

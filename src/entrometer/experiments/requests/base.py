@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields
 from functools import cache, cached_property
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from torch import Tensor
@@ -19,6 +19,9 @@ from entrometer.policy import Checkpoint, load_checkpoint
 from entrometer.runs import read_update
 from entrometer.runs.content import content_key
 from entrometer.runs.ragged import list_values
+
+if TYPE_CHECKING:
+    from entrometer.experiments.requests.step import Step
 
 FORMAT = 1
 """Version of what the passes compute; another one is another result."""
@@ -45,14 +48,16 @@ class Subject:
 
 
 class Worker:
-    """Holds the policy it last worked with, and a store for what it finds."""
+    """Holds the policy and the directions that it last worked with.
+
+    And a store for what it finds.
+    """
 
     def __init__(self, store: Path) -> None:
         """Work for the store in this directory."""
         self.store = store
         self._loaded: tuple[Subject, Checkpoint] | None = None
-        self.directions: dict[str, dict[str, Tensor]] = {}
-        """Those that it last went along, by the keys of their steps."""
+        self._directions: dict[str, dict[str, Tensor]] = {}
 
     def checkpoint(self, subject: Subject) -> Checkpoint:
         """The checkpoint of a subject, loaded if it is another than the last."""
@@ -68,6 +73,21 @@ class Worker:
                 loaded = subject.advanced.apply(loaded, self.store)
             self._loaded = (subject, loaded)
         return self._loaded[1]
+
+    def directions(self, steps: "Sequence[Step]") -> list[dict[str, Tensor]]:
+        """The direction of each step, read if it is none of the last.
+
+        Of a model that is trained whole it takes longer to read than a shard takes
+        forwards.
+        """
+        wanted = {step.key: step for step in steps}
+        # First let go of the others: two sets need not fit.
+        held = {key: v for key, v in self._directions.items() if key in wanted}
+        self._directions = held
+        for key, step in wanted.items():
+            if key not in held:
+                held[key] = step.read_direction(self.store)
+        return [held[step.key] for step in steps]
 
 
 class Responses(ABC):

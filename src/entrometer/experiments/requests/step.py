@@ -20,8 +20,8 @@ from entrometer.experiments.update import (
     StepVectors,
     ascent_of,
     make_step,
-    read_direction,
     read_step,
+    read_step_part,
     write_step,
 )
 from entrometer.experiments.update_batch import (
@@ -71,6 +71,14 @@ class Step(OverUpdate, Summed):
         """The vectors that are kept of it."""
         return read_step(self.path(store))
 
+    def read_direction(self, store: Path) -> dict[str, Tensor]:
+        """Of them, the direction alone."""
+        return read_step_part(self.path(store), "direction")
+
+    def read_preconditioner(self, store: Path) -> dict[str, Tensor]:
+        """Of them, the preconditioner alone."""
+        return read_step_part(self.path(store), "preconditioner")
+
     def read_batch(self, store: Path) -> Batch:
         """The responses that it is made from, and how the loss pulls on them."""
         return read_batch(self.batch, store)
@@ -87,22 +95,6 @@ class Step(OverUpdate, Summed):
             worker.checkpoint(self.subject), total, max_grad_norm=self.max_grad_norm
         )
         write_step(self.path(worker.store), made.update)
-
-
-def directions(steps: Sequence[Step], worker: Worker) -> list[dict[str, Tensor]]:
-    """The direction of each step; a worker holds those that it last went along.
-
-    Of a model that is trained whole, a direction takes longer to read than a shard
-    takes to pass over.
-    """
-    wanted = {step.key: step for step in steps}
-    # First let go of the others: two sets need not fit.
-    held = {key: v for key, v in worker.directions.items() if key in wanted}
-    worker.directions = held
-    for key, step in wanted.items():
-        if key not in held:
-            held[key] = read_direction(step.path(worker.store))
-    return [held[step.key] for step in steps]
 
 
 def read_batch(batch: Responses, store: Path) -> Batch:
