@@ -1,69 +1,55 @@
-"""Passes timed in turn, so that other work on the machine meets all of them alike."""
+"""Rates found and put to the test in one moment, again and again.
+
+The pace of a machine that others work on drifts by a third within minutes: what is
+timed then and what is timed now are compared in no ratio.
+"""
 
 import gc
 import time
-from collections import defaultdict
 from collections.abc import Sequence
 from typing import NamedTuple
 
 from benchmarks.cost_model.subject import Case
-from entrometer.experiments.cost_model import (
-    Architecture,
-    Machine,
-    Rate,
-    fit_rate,
-)
+from entrometer.experiments.cost_model import Architecture, Machine, Rate, fit_rate
+from entrometer.experiments.cost_model.here import measure_machine
 from entrometer.policy import Policy
 
-ROUNDS = 3
-SPAN = 2.0
-"""Seconds for which a case is repeated in a round: shorter ones are moments."""
+SPAN = 1.0
+"""Seconds for which a case is repeated: shorter ones are moments."""
 
 
 class Trial(NamedTuple):
-    """A policy on this machine."""
+    """A rate of one kind of pass, and what it says of cases it was not found from."""
 
-    policy: Policy
-    shape: Architecture
     machine: Machine
+    rate: Rate
+    predicted: dict[Case, float]
+    measured: dict[Case, float]
 
 
-def timed(cases: Sequence[Case]) -> dict[Case, float]:
-    """The least mean seconds of each case, over rounds of all of them in turn.
-
-    Of this process, on its one thread: what others take in between does not count.
-    """
-    found: dict[Case, list[float]] = defaultdict(list)
-    for kind in dict.fromkeys(case.kind for case in cases):
-        # The first of a kind takes longer.
-        next(case for case in cases if case.kind == kind).job()
-    for _ in range(ROUNDS):
-        for case in cases:
-            found[case].append(_mean_seconds(case))
-    return {case: min(seconds) for case, seconds in found.items()}
+def trial(
+    policy: Policy, shape: Architecture, known: Sequence[Case], asked: Sequence[Case]
+) -> Trial:
+    """Cases of one kind, one after the other: the known, then those predicted."""
+    machine = measure_machine(policy)
+    rate = fit_rate(
+        machine,
+        [case.work(shape) for case in known],
+        [_mean_seconds(case) for case in known],
+    )
+    return Trial(
+        machine,
+        rate,
+        {case: rate.seconds(machine, case.work(shape)) for case in asked},
+        {case: _mean_seconds(case) for case in asked},
+    )
 
 
 def _mean_seconds(case: Case) -> float:
+    """Of this process, on its one thread: what others take is not counted."""
     gc.collect()
     repeats, began = 0, time.process_time()
     while not repeats or time.process_time() - began < SPAN:
         case.job()
         repeats += 1
     return (time.process_time() - began) / repeats
-
-
-def calibrated(
-    trial: Trial, known: Sequence[Case], seconds: dict[Case, float]
-) -> dict[str, Rate]:
-    """A rate for each kind of pass, by the two sizes of it that are known."""
-    kinds: dict[str, list[Case]] = defaultdict(list)
-    for case in known:
-        kinds[case.kind].append(case)
-    return {
-        kind: fit_rate(
-            trial.machine,
-            [case.work(trial.shape) for case in own],
-            [seconds[case] for case in own],
-        )
-        for kind, own in kinds.items()
-    }
