@@ -12,6 +12,27 @@ def test_seconds_are_calls_and_the_ideal_stretched():
     assert rate.seconds(MACHINE, Work(5, 200, 40)) == 10.0 + 18.0
 
 
+def test_reading_the_policy_is_in_the_ideal_and_in_the_price_of_a_call():
+    work = Work(5, 200, 40, weights=100)
+    assert MACHINE.ideal(work) == 2.0 + 4.0 + 10.0
+    assert Rate(call=2.0, stretch=3.0).seconds(MACHINE, work) == 10.0 + 18.0
+
+
+def test_a_draw_is_foretold_where_memory_goes_at_full_speed_and_products_do_not():
+    """Five times what a product of many tokens takes, and once what memory takes."""
+
+    def draw(rows, steps):
+        return Work(steps, flop=rows * steps * 40.0, weights=steps * 20.0)
+
+    def took(work):
+        return 5 * work.flop / MACHINE.flops + work.weights / MACHINE.bandwidth
+
+    works = [draw(2, 16), draw(6, 24)]
+    found = fit_rate(MACHINE, works, [took(work) for work in works])
+    third = draw(12, 32)
+    assert found.seconds(MACHINE, third) == pytest.approx(took(third))
+
+
 def test_a_head_in_float32_goes_at_its_own_speed():
     slow = Machine(flops=100.0, bandwidth=10.0, single=5.0)
     work = Work(flop=200, single=50)

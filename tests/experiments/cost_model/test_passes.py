@@ -116,8 +116,9 @@ def test_calls_follow_batches_directions_and_sequences(policy):
 
 def test_bytes_are_halved_by_half_the_precision_but_for_the_head(policy):
     shape, x = architecture_of(policy), Lengths.of([(28, 100)] * 4)
-    single, half = (costs.body(shape, x.batches(4096), b).bytes for b in (4, 2))
-    assert half == single / 2
+    single, half = (costs.body(shape, x.batches(4096), b) for b in (4, 2))
+    assert half.bytes == single.bytes / 2
+    assert half.weights == single.weights / 2 == 2 * shape.parameters
     single, half = (
         costs.head(shape, 400, b, products=1, traffic=6).bytes for b in (4, 2)
     )

@@ -28,16 +28,24 @@ class Machine:
         Their sum and not the larger: the elementwise operations between the products
         wait for them.
         """
+        return self.of_tokens(work) + work.weights / self.bandwidth
+
+    def of_tokens(self, work: Work) -> float:
+        """Of them, those that grow with the tokens: all but reading the policy."""
         head = work.single / (self.single or self.flops)
         return work.flop / self.flops + head + work.bytes / self.bandwidth
 
 
 @dataclass(frozen=True)
 class Rate:
-    r"""Seconds of a kind of pass: $t = c\,\text{calls} + \sigma\,t_\text{ideal}$."""
+    r"""Seconds of a kind of pass: $t = c\,\text{calls} + \sigma\,t_\text{tokens}$."""
 
     call: float
-    """$c$, seconds that a call of the model costs by itself."""
+    """$c$, seconds that a call of the model costs by itself, with reading the policy.
+
+    Not stretched with the rest: where a call is for few tokens, as in sampling, memory
+    goes at its full speed while products are far from theirs.
+    """
 
     stretch: float
     r"""$\sigma$, times that the machine's ideal takes; an efficiency is $1/\sigma$."""
@@ -47,7 +55,7 @@ class Rate:
 
     def seconds(self, machine: Machine, work: Work) -> float:
         """Of one pass that is not the first."""
-        return self.call * work.calls + self.stretch * machine.ideal(work)
+        return self.call * work.calls + self.stretch * machine.of_tokens(work)
 
 
 def fit_rate(
@@ -61,7 +69,7 @@ def fit_rate(
     Relative: a pass that is ten times as long says no more about a call.
     """
     t = np.array(seconds)
-    terms = np.array([[work.calls, machine.ideal(work)] for work in works])
+    terms = np.array([[work.calls, machine.of_tokens(work)] for work in works])
     # In units of the largest, or the solver takes the smaller column for rounding.
     units = np.maximum(terms.max(axis=0), np.finfo(float).tiny)
     found, _ = nnls(terms / units / t[:, None], np.ones(len(t)))

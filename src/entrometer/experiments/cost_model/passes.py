@@ -31,7 +31,7 @@ def body(
     traffic: Number = 1.0,
     scores: Number = 0.0,
 ) -> Work:
-    r"""The layers: $2N(wW + uA) + 2qNTaL$ FLOP, $b(P + tNLe + sNTHL)$ bytes.
+    r"""The layers: $2N(wW + uA) + 2qNTaL$ FLOP, $b(tNLe + sNTHL)$ bytes and $bP$.
 
     Args:
         shape: Of the policy.
@@ -53,11 +53,8 @@ def body(
             flop=2 * N * (weights * shape.linear + adapters * shape.low_rank)
             + 2 * attention * N * T * a * L,
             bytes=itemsize
-            * (
-                shape.parameters
-                + N * L * traffic * (shape.traffic + beside)
-                + scores * N * T * H * L
-            ),
+            * (N * L * traffic * (shape.traffic + beside) + scores * N * T * H * L),
+            weights=itemsize * shape.parameters,
         )
     return total
 

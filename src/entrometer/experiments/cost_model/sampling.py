@@ -36,9 +36,9 @@ def sampling(
             flop=2 * (N + n) * (shape.linear + shape.low_rank)
             + 2 * n * shape.width * shape.vocabulary
             + 4 * a * L * (context + N * P),
-            bytes=calls * itemsize * shape.parameters
-            + itemsize * L * (6 * k * context + (N + n) * shape.traffic)
+            bytes=itemsize * L * (6 * k * context + (N + n) * shape.traffic)
             + 80 * n * shape.vocabulary,
+            weights=calls * itemsize * shape.parameters,
         )
         first += size
     return total

@@ -17,10 +17,13 @@ class Work:
     """A multiplication and an addition are two."""
 
     bytes: Number = 0.0
-    """Moved between memory and where it is computed on."""
+    """Moved between memory and where it is computed on, but for `weights`."""
 
     single: Number = 0.0
     """FLOP in float32 of a policy that computes in less: its vocabulary head."""
+
+    weights: Number = 0.0
+    """Bytes of the policy, which every call reads."""
 
     def __add__(self, other: "Work") -> "Work":
         return Work(
@@ -28,6 +31,7 @@ class Work:
             self.flop + other.flop,
             self.bytes + other.bytes,
             self.single + other.single,
+            self.weights + other.weights,
         )
 
     def __mul__(self, times: Number) -> "Work":
@@ -36,4 +40,5 @@ class Work:
             self.flop * times,
             self.bytes * times,
             self.single * times,
+            self.weights * times,
         )
