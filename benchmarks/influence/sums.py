@@ -32,7 +32,7 @@ def sums(store: Path, precision: str) -> list[Check]:
     found = passes.jvp(
         Worker(store).checkpoint(point.subject).policy,
         batch.rollouts,
-        [update.step.read(store).direction],
+        [update.step.read_direction(store)],
     )
     slope = linear_term(
         linear_statistics(

@@ -1,8 +1,10 @@
 """One worker on Ray beside this process beside a bare loop, and two beside one.
 
-All take turns, a piece each, and two at once a piece each at the same time: what a
-machine does beside them comes and goes by the minute. What counts is the median of the
-ratios in a turn. Two bare loops at once tell how much of two cores a machine gives.
+All take turns of some batches each, and two at once as many each at the same time:
+what a machine does beside them comes and goes by the minute. In a turn two go each at
+its own pace, as an engine lets them: in step, each would wait for whoever was just held
+up. What counts is the median of the ratios in a turn. Two bare loops at once tell how
+much of two cores a machine gives.
 """
 
 import os
@@ -31,11 +33,11 @@ from entrometer.engine import Here
 from entrometer.engine.on_ray import OnRay
 
 ROUNDS = 2
-TIMED = 12
-"""Of each round."""
+TIMED = 6
+"""Turns of each round."""
 
-UNTIMED = 2
-"""The first pieces: before them models are loaded."""
+UNTIMED = 1
+"""The first turns: before them models are loaded."""
 
 WORKERS = "two workers on Ray, times as fast as one"
 LOOPS = "two bare loops, times as fast as one"

@@ -20,6 +20,9 @@ from entrometer.experiments.update_batch import sampled_batch
 RESPONSES = 4
 """Of a shard."""
 
+BATCHES = 4
+"""Shards that everyone carries out in a turn."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Both(Step):
@@ -50,37 +53,43 @@ class Both(Step):
 
 @dataclass(frozen=True)
 class Pieces:
-    """The same work, for whoever carries it out."""
+    """The same work, turn after turn, for whoever carries it out."""
 
     draws: tuple[Draw, ...]
+    """Of a turn."""
+
     step: Step
     store: Path
+    turns: int
 
     def bare(self, ended: Ended) -> None:
         """In a loop, with nothing kept."""
         checkpoint = Worker(self.store).checkpoint(self.step.subject)
-        v = self.step.read(self.store).direction
-        for number, draw in enumerate(self.draws, 1):
-            rollouts = draw.read(self.store)
-            passes.jvp(checkpoint.policy, rollouts, [v])
-            ascent = ascent_of(checkpoint.policy, sampled_batch(rollouts))
-            make_step(checkpoint, ascent, max_grad_norm=1.0)
-            ended(len(self.draws) - number)
+        v = self.step.read_direction(self.store)
+        for turn in range(1, self.turns + 1):
+            for draw in self.draws:
+                rollouts = draw.read(self.store)
+                passes.jvp(checkpoint.policy, rollouts, [v])
+                ascent = ascent_of(checkpoint.policy, sampled_batch(rollouts))
+                make_step(checkpoint, ascent, max_grad_norm=1.0)
+            ended(self.turns - turn)
 
     def by_engine(self, engine: Engine, way: str, at_once: int, ended: Ended) -> None:
-        """By an engine, each so many times at once."""
+        """By an engine, so many times over; nobody waits within a turn."""
         works: list[Both] = []
-        for draw in self.draws:
-            before = tuple(works[-at_once:])
+        size = at_once * len(self.draws)
+        for turn in range(self.turns):
+            before = tuple(works[-size:])
             works += (
                 Both(
                     subject=self.step.subject,
                     batch=draw,
                     max_grad_norm=1.0,
                     along=self.step,
-                    way=f"{way}, {number}",
+                    way=f"{way}, {turn}, {number}",
                     after=before,
                 )
+                for draw in self.draws
                 for number in range(at_once)
             )
         for work in works:
@@ -91,23 +100,23 @@ class Pieces:
             nonlocal left
             if status.left < left:
                 left = status.left
-                if left % at_once == 0:
-                    ended(left // at_once)
+                if left % size == 0:
+                    ended(left // size)
 
         engine.carry_out(works, worker=Worker, store=self.store, progress=progress)
 
 
-def prepared(store: Path, shards: int) -> Pieces:
+def prepared(store: Path, turns: int) -> Pieces:
     """What all ways begin with: batches that are drawn, and a step."""
     config = ExperimentConfig(
         checkpoints=(str(CHECKPOINT),),
         policy="smollm2",
         level="easy",
-        prompts=shards * RESPONSES,
+        prompts=BATCHES * RESPONSES,
         shard=RESPONSES,
     )
     subject = subject_of(config, CHECKPOINT)
     draws = evaluation(config, subject)
     step = step_of(config, subject, "recorded", 40)
     Here().carry_out([*draws, step], worker=Worker, store=store, progress=quiet)
-    return Pieces(draws, step, store)
+    return Pieces(draws, step, store, turns)
