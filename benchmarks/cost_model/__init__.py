@@ -18,27 +18,18 @@ LIMIT = 0.25
 
 def run() -> Report:
     torch.set_num_threads(1)
-    checks: list[Check] = []
-    figures: dict[str, dict[str, Any]] = {}
+    trials = {}
     for name, make in POLICIES.items():
         policy = make()
-        trials = _trials(policy, *cases(name, policy))
-        figures[name] = _machine([t for own in trials.values() for t in own])
-        for kind, own in trials.items():
-            figures[name]["rates"][kind] = {
-                "call": round(_median(t.rate.call for t in own), 5),
-                "stretch": round(_median(t.rate.stretch for t in own), 3),
-            }
-            for case in own[0].predicted:
-                ratio = _median(t.predicted[case] / t.measured[case] for t in own)
-                what = f"{name}, {case.name}: off by"
-                checks.append(Check(what, abs(ratio - 1), at_most=LIMIT))
-                figures[name][case.name] = [
-                    [round(t.predicted[case], 4), round(t.measured[case], 4)]
-                    for t in own
-                ]
+        trials[name] = _trials(policy, *cases(name, policy))
+    checks = [
+        Check(f"{name}, {case.name}: off by", abs(_ratio(case, own) - 1), at_most=LIMIT)
+        for name, kinds in trials.items()
+        for own in kinds.values()
+        for case in own[0].predicted
+    ]
     checks.append(Check("configurations", len(checks), at_least=12))
-    return Report(checks, figures)
+    return Report(checks, {name: _figures(kinds) for name, kinds in trials.items()})
 
 
 def _trials(
@@ -57,11 +48,29 @@ def _trials(
     return found
 
 
-def _machine(trials: Sequence[Trial]) -> dict[str, Any]:
+def _ratio(case: Case, trials: Sequence[Trial]) -> float:
+    return _median(t.predicted[case] / t.measured[case] for t in trials)
+
+
+def _figures(kinds: dict[str, list[Trial]]) -> dict[str, Any]:
+    machines = [t.machine for own in kinds.values() for t in own]
     return {
-        "GFLOP/s": round(_median(t.machine.flops for t in trials) / 1e9, 1),
-        "GB/s": round(_median(t.machine.bandwidth for t in trials) / 1e9, 1),
-        "rates": {},
+        "GFLOP/s": round(_median(m.flops for m in machines) / 1e9, 1),
+        "GB/s": round(_median(m.bandwidth for m in machines) / 1e9, 1),
+        "rates": {
+            kind: {
+                "call": round(_median(t.rate.call for t in own), 5),
+                "stretch": round(_median(t.rate.stretch for t in own), 3),
+            }
+            for kind, own in kinds.items()
+        },
+        "predicted, measured": {
+            case.name: [
+                [round(t.predicted[case], 4), round(t.measured[case], 4)] for t in own
+            ]
+            for own in kinds.values()
+            for case in own[0].predicted
+        },
     }
 
 

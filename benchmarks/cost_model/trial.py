@@ -7,6 +7,7 @@ timed then and what is timed now are compared in no ratio.
 import gc
 import time
 from collections.abc import Sequence
+from statistics import fmean
 from typing import NamedTuple
 
 from benchmarks.cost_model.subject import Case
@@ -15,7 +16,7 @@ from entrometer.experiments.cost_model.here import measure_machine
 from entrometer.policy import Policy
 
 SPAN = 1.0
-"""Seconds for which a case is repeated: shorter ones are moments."""
+"""Seconds that a case is given: shorter ones are moments."""
 
 
 class Trial(NamedTuple):
@@ -30,26 +31,33 @@ class Trial(NamedTuple):
 def trial(
     policy: Policy, shape: Architecture, known: Sequence[Case], asked: Sequence[Case]
 ) -> Trial:
-    """Cases of one kind, one after the other: the known, then those predicted."""
+    """Cases of one kind: those that the rate is found from, and those predicted."""
     machine = measure_machine(policy)
+    measured = _mean_seconds([*known, *asked])
     rate = fit_rate(
         machine,
         [case.work(shape) for case in known],
-        [_mean_seconds(case) for case in known],
+        [measured[case] for case in known],
     )
     return Trial(
         machine,
         rate,
         {case: rate.seconds(machine, case.work(shape)) for case in asked},
-        {case: _mean_seconds(case) for case in asked},
+        {case: measured[case] for case in asked},
     )
 
 
-def _mean_seconds(case: Case) -> float:
-    """Of this process, on its one thread: what others take is not counted."""
+def _mean_seconds(cases: Sequence[Case]) -> dict[Case, float]:
+    """Of this process, on its one thread: what others take is not counted.
+
+    Whoever has had the least time goes next: all see the same pace of the machine.
+    """
     gc.collect()
-    repeats, began = 0, time.process_time()
-    while not repeats or time.process_time() - began < SPAN:
+    took: dict[Case, list[float]] = {case: [] for case in cases}
+    while True:
+        case = min(cases, key=lambda case: sum(took[case]))
+        if sum(took[case]) >= SPAN:
+            return {case: fmean(own) for case, own in took.items()}
+        began = time.process_time()
         case.job()
-        repeats += 1
-    return (time.process_time() - began) / repeats
+        took[case].append(time.process_time() - began)

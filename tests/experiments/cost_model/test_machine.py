@@ -6,7 +6,7 @@ from entrometer.experiments.cost_model.memory import peak_memory
 MACHINE = Machine(flops=100.0, bandwidth=10.0)
 
 
-def test_seconds_are_calls_and_the_ideal_stretched():
+def test_seconds_are_calls_and_tokens_stretched():
     rate = Rate(call=2.0, stretch=3.0, first=100.0)
     assert MACHINE.ideal(Work(5, 200, 40)) == 2.0 + 4.0
     assert rate.seconds(MACHINE, Work(5, 200, 40)) == 10.0 + 18.0
