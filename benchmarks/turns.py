@@ -1,48 +1,36 @@
 """Ways of doing the same work, each in a process of its own, that take turns."""
 
 import multiprocessing
-import os
 import time
 from collections.abc import Callable, Mapping
 from multiprocessing.connection import Connection
-from pathlib import Path
-from typing import NamedTuple
 
 import torch
 
-
-class Span(NamedTuple):
-    """How long a piece of work took."""
-
-    seconds: float
-    stolen: float
-    """Seconds that a host kept from a core that had work, over all cores."""
-
+Spans = list[float]
+"""Seconds of each piece of work."""
 
 Ended = Callable[[int], None]
 """Told after each piece how many are left; returns when the next one may begin."""
 
 Way = Callable[[Ended], None]
 
-_COUNTS = Path("/proc/stat")
 
-
-def in_turn(ways: Mapping[str, Way], pieces: int) -> dict[str, list[Span]]:
+def in_turn(ways: Mapping[str, Way], pieces: int) -> dict[str, Spans]:
     """A piece of each, then the next piece of each.
 
     All processes are new: in an old one the allocator has memory at hand that a new one
     has yet to ask for.
     """
-    spans: dict[str, list[Span]] = {name: [] for name in ways}
+    spans: dict[str, Spans] = {name: [] for name in ways}
     others = {name: _Other(way) for name, way in ways.items()}
     try:
         for _ in range(pieces):
             for name, other in others.items():
-                began, stolen = time.perf_counter(), _stolen()
+                began = time.perf_counter()
                 other.begin()
                 other.wait()
-                seconds = time.perf_counter() - began
-                spans[name].append(Span(seconds, _stolen() - stolen))
+                spans[name].append(time.perf_counter() - began)
         for other in others.values():
             other.process.join()
     finally:
@@ -84,16 +72,6 @@ class _Other:
 
     def wait(self) -> None:
         self._end.recv()
-
-
-def _stolen() -> float:
-    """Seconds since the machine began; 0 where no kernel counts them."""
-    try:
-        _, *ticks = _COUNTS.read_text().splitlines()[0].split()
-    except FileNotFoundError:
-        return 0.0
-    # User, nice, system, idle, waiting, two kinds of interrupts, stolen.
-    return int(ticks[7]) / os.sysconf("SC_CLK_TCK")
 
 
 def _take_turns(way: Way, end: Connection) -> None:
