@@ -20,8 +20,8 @@ from entrometer.experiments.update_batch import sampled_batch
 RESPONSES = 4
 """Of a shard."""
 
-BATCHES = 4
-"""Shards that everyone carries out in a turn."""
+BATCHES = 8
+"""Shards that everyone carries out in a turn: at its end one of two is idle."""
 
 
 @dataclass(frozen=True, kw_only=True)
