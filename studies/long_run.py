@@ -118,6 +118,7 @@ def one_step(run: Path, seed: int) -> list[Step]:
         policy=settings.policy,
         task=settings.task,
         level=settings.level,
+        format_weight=settings.format_weight,
         max_tokens=settings.max_tokens,
         max_grad_norm=settings.max_grad_norm,
     )

@@ -211,3 +211,12 @@ def test_dry_run_of_what_is_done_times_nothing(measured, capsys, monkeypatch):
     assert all(s["done"] == s["passes"] > 0 for s in told["stages"].values())
     assert sum(s["seconds"] for s in told["stages"].values()) == 0
     assert told["seconds"] > 0
+
+
+def test_a4_a_learning_rate_beyond_all_numbers_is_named(trained, tmp_path, capsys):
+    run = ["--run", str(tmp_path / "run"), "--etas", "1e30", *SMALL]
+    assert main(["measure", *at(trained, 2), *run]) == 0
+    printed = capsys.readouterr().out
+    assert "the change of entropy is undefined" in printed
+    assert "warning: checkpoint-2, recorded: at the learning rates 1e+30" in printed
+    assert "changes by +nan" not in printed

@@ -1,3 +1,5 @@
+import math
+
 import numpy as np
 import pytest
 from scipy import stats
@@ -121,3 +123,16 @@ def test_entropy_changes_against_the_sign_of_u():
     )
     products = np.full((4, 4), mean_X @ Y)
     assert exact == pytest.approx(-u_statistic(products).value, rel=1e-12)
+
+
+def test_a4_a_negative_variance_has_no_standard_error():
+    rng = np.random.default_rng(0)
+    drawn = [u_statistic(rng.standard_normal((6, 6))) for _ in range(200)]
+    negative = [U for U in drawn if U.hoeffding_variance < 0]
+    assert 0 < len(negative) < len(drawn)
+    assert all(math.isnan(U.hoeffding_standard_error) for U in negative)
+    assert all(
+        U.hoeffding_standard_error == pytest.approx(math.sqrt(U.hoeffding_variance))
+        for U in drawn
+        if U.hoeffding_variance >= 0
+    )

@@ -41,6 +41,7 @@ def config(trained: Path) -> MeasureConfig:
         update_prompts=5,
         update_responses=3,
         max_tokens=6,
+        format_weight=0.5,
         precision="float64",
         synthetic_batches=20,
         synthetic_size=8,

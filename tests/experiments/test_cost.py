@@ -82,10 +82,10 @@ def test_sampling_goes_token_by_token_and_the_rest_batch_by_batch(requests):
     assert found["products"].calls == alone.calls
 
 
-def test_directions_of_a_jvp_are_its_steps(requests):
+def test_directions_of_a_jvp_are_its_steps_and_their_momentum(requests):
     jvp = next(r for r in requests if r.kind == "jvp")
     assert len(jvp.steps) == 2
-    assert work(jvp, SHAPE, lambda b: LENGTHS) == passes.jvp(SHAPE, LENGTHS, 8, 2)
+    assert work(jvp, SHAPE, lambda b: LENGTHS) == passes.jvp(SHAPE, LENGTHS, 8, 4)
 
 
 def test_prompts_of_a_batch_and_of_a_part_of_it(config, requests):

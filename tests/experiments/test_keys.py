@@ -24,6 +24,7 @@ def draw(device):
         seeds=(0,),
         temperature=1.0,
         max_tokens=8,
+        format_weight=0.0,
     )
 
 

@@ -133,6 +133,7 @@ def test_a_training_with_an_intervention_is_measured_with_it(tmp_path, text):
         task="toy-letters",
         problems=16,
         max_tokens=6,
+        format_weight=0.5,
         intervention=text,
     )
     batch = plan(config)[0].updates[0].step.batch

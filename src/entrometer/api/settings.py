@@ -18,6 +18,7 @@ _TRAINED = (
     "problems",
     "temperature",
     "max_tokens",
+    "format_weight",
     "max_grad_norm",
     "intervention",
 )

@@ -2,6 +2,7 @@
 
 # Axes: B prompts.
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -33,6 +34,16 @@ class UStatistic:
         r"""$\mathrm{Var}\,U = 4\zeta_1/B + 2\zeta_2/(B(B-1))$, without bias."""
         B = self.rows.size
         return 4 * self.zeta_1 / B + 2 * self.zeta_2 / (B * (B - 1))
+
+    @property
+    def hoeffding_standard_error(self) -> float:
+        """Return the square root of the Hoeffding variance; NaN if that is negative.
+
+        An unbiased estimate of a small variance is negative now and then. A standard
+        error of 0 would claim that the statistic is exact.
+        """
+        variance = self.hoeffding_variance
+        return math.sqrt(variance) if variance >= 0 else math.nan
 
     @property
     def leave_one_out(self) -> Float[np.ndarray, " B"]:

@@ -86,6 +86,16 @@ def _require_alike(config: ExperimentConfig, path: Path) -> None:
                 f"{path}: expected {name}={was}, with which the batch was sampled, got "
                 f"{asked}; give --{name.replace('_', '-')} {was}"
             )
+    trained = dict(zip(settings.rewards, settings.reward_weights, strict=True))
+    # Other names are a user's own reward functions, which a task does not know.
+    if set(trained) == {"answer", "format"}:
+        asked_weights = {"answer": 1.0, "format": config.format_weight}
+        if trained != asked_weights:
+            raise InvalidValue(
+                f"{path}: expected the reward that the training had, with weights "
+                f"{trained}, got {asked_weights}; give --format-weight "
+                f"{trained['format']}"
+            )
 
 
 def evaluation(config: ExperimentConfig, subject: Subject) -> tuple[Draw, ...]:
@@ -125,6 +135,7 @@ def draw(
         seeds=tuple(int(s) for s in seeds),
         temperature=config.temperature,
         max_tokens=config.max_tokens,
+        format_weight=config.format_weight,
     )
 
 

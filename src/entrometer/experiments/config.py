@@ -54,6 +54,10 @@ class ExperimentConfig:
     max_tokens: int = 64
     """Length limit of a response, which the Dr-GRPO loss divides by."""
 
+    format_weight: float = 0.0
+    """Weight of the format in the reward, in which the verified answer has 1: that of
+    the training, for both the update and the expected reward are about its reward."""
+
     max_grad_norm: float = 1.0
     """Norm that the update's gradient is clipped to; 0 for no clipping."""
 
@@ -101,6 +105,11 @@ class ExperimentConfig:
                 raise InvalidValue(
                     f"expected {name} of at least {least}, got {getattr(self, name)}"
                 )
+        if not math.isfinite(self.format_weight):
+            raise InvalidValue(
+                f"expected a finite format_weight, got {self.format_weight}; give the "
+                "weight that the training had, or 0"
+            )
         if not 0 < self.temperature < math.inf or not self.max_grad_norm >= 0:
             raise InvalidValue(
                 "expected a temperature above 0 and max_grad_norm from 0, got "

@@ -115,7 +115,7 @@ _PARTS: dict[str, Parts] = {
     "update-tables": _forward,
     "concentration": _forward,
     "judged": lambda r, shape, x, b: passes.forward_along(shape, x, b),
-    "jvp": lambda r, shape, x, b: passes.jvp(shape, x, b, len(r.steps)),
+    "jvp": lambda r, shape, x, b: passes.jvp(shape, x, b, 2 * len(r.steps)),
     "carried-slope": lambda r, shape, x, b: passes.jvp(shape, x, b, 2),
     "jvp2": lambda r, shape, x, b: passes.jvp2(shape, x, b),
     "update": _step,

@@ -68,6 +68,7 @@ def write_step(path: Path, update: Update) -> None:
     """Keep what the passes along a step need."""
     vectors = parts(
         direction=update.direction,
+        history=update.history,
         preconditioner=update.preconditioner,
     )
     write_vectors(path, vectors, about={"kappa": repr(update.kappa)})
@@ -84,6 +85,6 @@ def read_step(path: Path) -> StepVectors:
 
 
 def read_step_part(path: Path, part: str) -> dict[str, Tensor]:
-    """Of what `write_step` wrote, the direction or the preconditioner alone."""
+    """Return one part of a step: `direction`, `history` or `preconditioner`."""
     with open_vectors(path, "a step") as file:
         return file.part(part)

@@ -14,6 +14,9 @@ from entrometer.estimators import GradientWeights, Responses, Tables
 from entrometer.interventions import PLAIN, Intervention, TokenTables, intervention
 from entrometer.runs import Rollouts, Sampler, UpdateBatch
 
+_ROUNDING = 1e-3
+"""Largest advantage that rounding can make out of equal rewards."""
+
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Batch:
@@ -90,6 +93,25 @@ class Batch:
         place = _places(self.rollouts)
         alpha, gamma = chosen.coefficients(tables)
         return replace(self, alpha=alpha[place].numpy(), gamma=gamma[place].numpy())
+
+    @property
+    def groups_with_signal(self) -> tuple[int, int]:
+        """Number of prompt groups whose advantages are not all 0, and of all groups.
+
+        Tokens that the loss does not count are left out. If all rewards of a group are
+        equal, an advantage up to 1e-3 is the rounding of their mean, which dividing by
+        a standard deviation of about 0 can enlarge: such a group has no signal.
+        """
+        prompts, group = np.unique(self.rollouts.prompt, return_inverse=True)
+        size, lowest = np.zeros(prompts.size), np.full(prompts.size, np.inf)
+        highest = np.full(prompts.size, -np.inf)
+        of_token = np.repeat(group, self.rollouts.length)
+        np.maximum.at(size, of_token, np.abs(self.advantage) * self.counted)
+        # An unscored response (NaN) makes both ends NaN, which are not equal.
+        np.minimum.at(lowest, group, self.rollouts.reward)
+        np.maximum.at(highest, group, self.rollouts.reward)
+        smallest = np.where(lowest == highest, _ROUNDING, 0.0)
+        return int((size > smallest).sum()), prompts.size
 
     def minibatch(self, part: int, parts: int) -> "Batch":
         """One of so many parts, by prompt group, as a batch of its own; from 1."""

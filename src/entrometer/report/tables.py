@@ -142,7 +142,8 @@ def variances(runs: Sequence[MeasurementRun]) -> Table | None:
         "both batches, and how its variance divides among the prompts of the "
         "evaluation E, those of the update U and both; the same for a given update; "
         "the U-statistic of the update batch alone, nats a sequence, with Hoeffding's "
-        "and the jackknife's standard error",
+        "and the jackknife's standard error, no ± where Hoeffding's variance, an "
+        "unbiased estimate, is negative",
         (
             *(*_WHO, "prompts E", "prompts U", "X̄·Ȳ", "V_X", "V_Y"),
             *("V_XY", "given update", "one batch", "jackknife"),

@@ -6,11 +6,12 @@ error and the ends of its 95% interval; NaN is what was not measured.
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
 from entrometer.runs.rows import read_tables
+from entrometer.runs.signal import UpdateSignal
 
 
 class Told(NamedTuple):
@@ -91,16 +92,26 @@ class Outcome:
         return self.name == "frontier"
 
     @property
+    def taken(self) -> bool:
+        """Whether its step was formed anew and taken, be the result finite or not."""
+        return not math.isnan(self.reformed)
+
+    @property
+    def finite(self) -> bool:
+        """Whether its change and its gain over plain Dr-GRPO are numbers."""
+        return all(map(math.isfinite, (*self.told_change, *self.told_gain)))
+
+    @property
     def told_change(self) -> Told:
-        """As observed; as predicted where it was not tried."""
-        if math.isnan(self.observed):
+        """The observed change; the predicted one if the step was not taken."""
+        if not self.taken:
             return Told(self.predicted, self.predicted_low, self.predicted_high)
         return Told(self.observed, self.observed_low, self.observed_high)
 
     @property
     def told_gain(self) -> Told:
         """The same less that of plain Dr-GRPO."""
-        if math.isnan(self.observed_gain):
+        if not self.taken:
             return Told(self.gain, self.gain_low, self.gain_high)
         return Told(self.observed_gain, self.observed_gain_low, self.observed_gain_high)
 
@@ -153,12 +164,14 @@ class ComparisonTables:
     outcomes: list[Outcome]
     frontier: list[FrontierPoint]
     remedies: list[Remedy]
+    signal: list[UpdateSignal] = field(default_factory=list)
 
 
 TABLES: dict[str, type] = {
     "outcomes": Outcome,
     "frontier": FrontierPoint,
     "remedies": Remedy,
+    "signal": UpdateSignal,
 }
 """Classes of rows by the name of the file, results/NAME.parquet."""
 

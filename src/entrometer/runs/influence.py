@@ -7,10 +7,11 @@ over folds of the evaluation batch, and the ends of its 95% interval; NaN is wha
 not measured.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from entrometer.runs.rows import read_tables
+from entrometer.runs.signal import UpdateSignal
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -179,6 +180,7 @@ class InfluenceTables:
     scores: list[Score]
     diagonals: list[Diagonal]
     removals: list[Removal]
+    signal: list[UpdateSignal] = field(default_factory=list)
 
 
 TABLES: dict[str, type] = {
@@ -189,6 +191,7 @@ TABLES: dict[str, type] = {
     "scores": Score,
     "diagonals": Diagonal,
     "removals": Removal,
+    "signal": UpdateSignal,
 }
 """Classes of rows by the name of the file, results/NAME.parquet."""
 

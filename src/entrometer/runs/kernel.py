@@ -5,10 +5,11 @@ $K(t,t') = \nabla S(t)^\top P\,\nabla S(t')$ with $P = 1$ (metric `sgd`) or Adam
 measured.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from entrometer.runs.rows import read_tables
+from entrometer.runs.signal import UpdateSignal
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -137,6 +138,7 @@ class KernelTables:
     predictions: list[Prediction]
     sketches: list[SketchError]
     whole: list[Whole]
+    signal: list[UpdateSignal] = field(default_factory=list)
 
 
 TABLES: dict[str, type] = {
@@ -147,6 +149,7 @@ TABLES: dict[str, type] = {
     "predictions": Prediction,
     "sketches": SketchError,
     "whole": Whole,
+    "signal": UpdateSignal,
 }
 """Classes of rows by the name of the file, results/NAME.parquet."""
 

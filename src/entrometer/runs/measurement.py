@@ -5,10 +5,11 @@ Every number is in nats a token (or a sequence, where `per` says so), every inte
 standard error and the ends of its interval; NaN is what was not measured.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from entrometer.runs.rows import read_tables
+from entrometer.runs.signal import UpdateSignal
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -121,6 +122,7 @@ class Variance:
     one_batch: float
     """The U-statistic of the update batch alone, per sequence."""
     one_batch_hoeffding_se: float
+    """From the unbiased estimate of its variance; NaN where that is negative."""
     one_batch_jackknife_se: float
 
 
@@ -210,6 +212,7 @@ class Measurement:
     errors: list[ErrorStudy]
     convergence: list[Convergence]
     samples: list[Sample]
+    signal: list[UpdateSignal] = field(default_factory=list)
 
 
 TABLES: dict[str, type] = {
@@ -220,6 +223,7 @@ TABLES: dict[str, type] = {
     "errors": ErrorStudy,
     "convergence": Convergence,
     "samples": Sample,
+    "signal": UpdateSignal,
 }
 """Name of the file under `results/` to the rows in it."""
 

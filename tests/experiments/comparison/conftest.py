@@ -19,6 +19,7 @@ def config(trained: Path) -> CompareConfig:
         update_prompts=4,
         update_responses=3,
         max_tokens=6,
+        format_weight=0.5,
         folds=4,
         eta=1e-5,
         precision="float64",

@@ -315,3 +315,23 @@ def test_what_would_raise_entropy_when_kept_up_is_warned_of(config, compared):
     assert not found[0.09]
     assert found[0.11]
     assert all("kept up, grpo can" in warning for warning in found[0.11])
+
+
+@pytest.mark.parametrize("which", ["dr-grpo", "grpo"])
+def test_a4_a_step_that_is_not_finite_is_named_and_not_replaced(
+    config, compared, which
+):
+    tables = read_comparison(compared)
+    lost = {"observed": np.nan, "observed_gain": np.nan}
+    outcomes = [
+        replace(o, **lost) if o.tried and o.name == which else o
+        for o in tables.outcomes
+    ]
+    said = narrate(config, replace(tables, outcomes=outcomes))
+    assert any(f"after the step of {which}" in w for w in said["warnings"])
+    text = " ".join(said["sentences"])
+    assert "nan" not in text
+    assert ("no verdict" in text) == (which == "dr-grpo")
+    # The prediction does not stand in for a change that was measured and is no number.
+    own = next(o for o in outcomes if o.tried and o.name == which)
+    assert np.isnan(own.told_change.value)

@@ -1,12 +1,14 @@
 """What a careful colleague would warn of, on rows made for it."""
 
+import math
 from dataclasses import fields, replace
 
 import pytest
 
 from entrometer.experiments.entropy_change.config import MeasureConfig
 from entrometer.experiments.entropy_change.narrate import narrate
-from entrometer.runs.measurement import Change, Measurement, Term
+from entrometer.runs.measurement import Change, Measurement, Term, Variance
+from entrometer.runs.signal import UpdateSignal
 
 CONFIG = MeasureConfig(checkpoints=("checkpoint-8",), prompts=64)
 
@@ -15,7 +17,8 @@ def row(kind, **given):
     """Nothing to warn of, but for what is given."""
     default = {str: "x", float: 0.0, int: 64}
     values = {f.name: default[f.type] for f in fields(kind)}
-    values |= {"weighting": "per_decision", "per": "token", "precision": "float32"}
+    common = {"weighting": "per_decision", "per": "token", "precision": "float32"}
+    values |= {name: value for name, value in common.items() if name in values}
     return kind(**(values | given))
 
 
@@ -71,3 +74,40 @@ def test_several_updates_are_counted():
     )
     said = narrate(CONFIG, found)["sentences"][1]
     assert "falls for 1 of 2 updates and rises for 1" in said
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf])
+def test_a4_a_change_that_is_not_finite_is_named(value):
+    said = told(replace(CHANGE, observed=value))
+    assert "undefined" in said["sentences"][1]
+    (warning,) = said["warnings"]
+    assert "at the learning rates 0.0001 the change is undefined" in warning
+    assert not any("nan" in text or "inf " in text for text in said["sentences"])
+
+
+def test_a4_of_several_updates_one_that_is_not_finite_is_named():
+    lost = replace(CHANGE, update="y", observed=math.nan, observed_low=math.nan)
+    terms = [TERM, replace(TERM, update="y")]
+    said = narrate(CONFIG, Measurement([CHANGE, lost], terms, [], [], [], [], []))
+    assert "nan" not in said["sentences"][1]
+    (warning,) = said["warnings"]
+    assert warning.startswith("x, y: at the learning rates 0.0001")
+
+
+def test_a4_a_negative_variance_is_told_with_its_reason():
+    lost = row(Variance, one_batch_hoeffding_se=math.nan, one_batch_jackknife_se=434.0)
+    said = narrate(CONFIG, Measurement([CHANGE], [TERM], [lost], [], [], [], []))
+    (warning,) = said["warnings"]
+    assert "negative" in warning
+    assert "434" in warning
+
+
+def test_an_update_without_signal_leads_the_summary():
+    silent = row(UpdateSignal, groups_with_signal=0, groups=8, quantity="entropy")
+    some = replace(silent, update="y", groups_with_signal=3, minibatch="1/1")
+    found = Measurement([CHANGE], [TERM], [], [], [], [], [], [silent, some])
+    said = narrate(CONFIG, found)
+    assert said["sentences"][0].startswith("No signal: x, x")
+    assert "x, y" not in said["sentences"][0]
+    assert "3 of 8 prompt groups have signal" in said["sentences"][-1]
+    assert said["warnings"][0].startswith("x, x")

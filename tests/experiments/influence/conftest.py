@@ -22,6 +22,7 @@ def config(trained: Path) -> InfluenceConfig:
         update_prompts=5,
         update_responses=3,
         max_tokens=6,
+        format_weight=0.5,
         precision="float64",
         shard=8,
     )

@@ -1,12 +1,13 @@
 """What a careful colleague would warn of, on rows made for it."""
 
+import math
 from dataclasses import fields
 
 import pytest
 
 from entrometer.experiments.influence.config import InfluenceConfig
 from entrometer.experiments.influence.narrate import narrate
-from entrometer.runs.influence import Balance, InfluenceTables, Token
+from entrometer.runs.influence import Balance, InfluenceTables, Removal, Token
 
 CONFIG = InfluenceConfig(checkpoints=("checkpoint-8",), prompts=64)
 
@@ -48,7 +49,7 @@ def test_sentences_say_what_and_how_much():
     assert "each of 200 tokens" in said["sentences"][0]
     assert "64 prompts with a response each, in 8 folds" in said["sentences"][0]
     assert "by -0.03 [-0.032, -0.028] nats a token" in said["sentences"][1]
-    assert "a hundredth of the tokens carries 1%" in said["sentences"][1]
+    assert "1% of the tokens carries 1%" in said["sentences"][1]
     assert said["warnings"] == []
 
 
@@ -67,7 +68,16 @@ def test_each_danger_is_told(given, warning):
     assert said.startswith("x, x: ")
 
 
-def test_a_batch_without_any_pull_is_told_without_dividing_by_it():
+def test_a_batch_without_influence_has_no_share_that_few_tokens_carry():
     nothing = (0.0, 0.0, 0.0)
     said = told((0.0,) * 5, entropy_batch=nothing, entropy_history=nothing)
-    assert "carries 0%" in said["sentences"][1]
+    assert "carries" not in said["sentences"][1]
+    assert "nan" not in said["sentences"][1]
+
+
+def test_a4_a_removal_that_is_not_finite_is_named():
+    lost = row(Removal, observed=math.nan, eta=1e30)
+    tokens = [row(Token, entropy=-1.0) for _ in range(200)]
+    tables = InfluenceTables(tokens, [], list(parts()), [], [], [], [lost])
+    (warning,) = narrate(CONFIG, tables)["warnings"]
+    assert "at the learning rate 1e+30" in warning

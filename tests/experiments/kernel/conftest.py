@@ -26,6 +26,7 @@ def kernel_config(trained: Path) -> KernelConfig:
         update_prompts=5,
         update_responses=3,
         max_tokens=6,
+        format_weight=0.5,
         precision="float64",
         shard=7,
     )

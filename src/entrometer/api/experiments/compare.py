@@ -23,6 +23,12 @@ def _text(directory: Path) -> Sequence[str]:
     points = dict.fromkeys(
         (o.checkpoint, o.update, o.minibatch) for o in found.outcomes
     )
+    # Differences from a step without signal are no comparison of remedies.
+    silent = {
+        (s.checkpoint, s.update, s.minibatch)
+        for s in found.signal
+        if s.groups_with_signal == 0
+    }
     return [
         _point(
             name,
@@ -33,6 +39,7 @@ def _text(directory: Path) -> Sequence[str]:
             ],
         )
         for name in points
+        if name not in silent
     ]
 
 
@@ -74,7 +81,9 @@ def _below(o: Outcome) -> str:
 
 
 def _rows(directory: Path) -> dict[str, Any]:
-    return records(read_comparison(directory), "outcomes", "frontier", "remedies")
+    return records(
+        read_comparison(directory), "signal", "outcomes", "frontier", "remedies"
+    )
 
 
 COMPARE = Experiment(

@@ -131,6 +131,7 @@ def _rates(found: InfluenceTables) -> dict[tuple[str, str], float]:
 def _rows(directory: Path) -> dict[str, Any]:
     return records(
         read_influence(directory),
+        "signal",
         "balance",
         "groups",
         "scores",

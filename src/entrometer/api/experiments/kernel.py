@@ -68,7 +68,13 @@ def _block_rows(found: KernelTables) -> Iterator[list[str]]:
 
 def _rows(directory: Path) -> dict[str, Any]:
     return records(
-        read_kernel(directory), "whole", "blocks", "growth", "predictions", "sketches"
+        read_kernel(directory),
+        "signal",
+        "whole",
+        "blocks",
+        "growth",
+        "predictions",
+        "sketches",
     )
 
 

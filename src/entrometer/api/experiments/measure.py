@@ -5,7 +5,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from entrometer.api.experiment import Experiment, Functions
+from entrometer.api.experiment import Experiment, Functions, records
 from entrometer.api.output import interval, table
 from entrometer.experiments.entropy_change.config import MeasureConfig
 from entrometer.runs.measurement import TABLES, Change, read_measurement
@@ -35,7 +35,8 @@ def _text(directory: Path) -> Sequence[str]:
 
 
 def _rows(directory: Path) -> dict[str, Any]:
-    return {"changes": [asdict(change) for change in _changes(directory)]}
+    signal = records(read_measurement(directory), "signal")
+    return signal | {"changes": [asdict(change) for change in _changes(directory)]}
 
 
 def _changes(directory: Path) -> list[Change]:

@@ -18,6 +18,7 @@ from entrometer.experiments.influence.tables import OBJECTIVES, by_half
 from entrometer.experiments.update_batch import Batch
 from entrometer.runs.columns import read_columns, read_table
 from entrometer.runs.comparison import ComparisonTables, Outcome, Remedy
+from entrometer.runs.signal import UpdateSignal
 
 _ALIKE = 1e-6
 """Relative difference of pulls below which a token is treated as it was."""
@@ -37,6 +38,7 @@ def collect(
         chosen = choices(found, prices)
         tables.frontier.extend(frontier(found, chosen, prices))
         tables.outcomes.extend(_outcomes(found, treated, chosen, store))
+        tables.signal.append(_signal(found))
     tables.remedies.extend(_remedies(points))
     return tables
 
@@ -75,6 +77,25 @@ def _outcomes(
                 ),
                 **_gap(gap.get(v) if objective == "reward" else None),
             )
+
+
+def _signal(found: Measured) -> UpdateSignal:
+    """Groups with signal, and momentum's part, on the half that judges."""
+    point = found.point
+    step = found.slopes([found.batch]).changes("entropy", 1)
+    history = found.history.changes("entropy", 1)
+    with_signal, groups = found.batch.groups_with_signal
+    return UpdateSignal(
+        checkpoint=point.checkpoint,
+        update=point.update,
+        minibatch=point.minibatch,
+        groups=groups,
+        groups_with_signal=with_signal,
+        eta=point.eta,
+        quantity="entropy",
+        predicted=float(step.value[0]),
+        **estimate_fields("momentum", history[0]),
+    )
 
 
 def _named(point: PointPlan) -> dict[str, Any]:

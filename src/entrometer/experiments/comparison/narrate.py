@@ -4,6 +4,11 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from entrometer.experiments.comparison.config import CompareConfig
+from entrometer.experiments.signal import (
+    signal_sentences,
+    signal_warnings,
+    without_signal,
+)
 from entrometer.runs.comparison import ComparisonTables, Outcome, Remedy, Told
 
 _SPARE = 0.1
@@ -24,22 +29,45 @@ def narrate(config: CompareConfig, found: ComparisonTables) -> dict[str, Any]:
     """Title, sentences and warnings of a comparison, as plain text."""
     points = points_of(found.outcomes)
     remedies = {r.settings: r for r in found.remedies}
+    silent = {
+        f"{s.checkpoint}, {s.update}, {s.minibatch}"
+        for s in found.signal
+        if s.groups_with_signal == 0
+    }
     return {
         "title": "Interventions against entropy collapse, compared",
         "sentences": [
+            *without_signal(found.signal),
             _what(config, found),
             *(
                 sentence
                 for name, pairs in points.items()
-                for sentence in _advice(name, pairs, remedies)
+                for sentence in (
+                    [_no_verdict(name)]
+                    if name in silent
+                    else _advice(name, pairs, remedies)
+                )
             ),
+            *signal_sentences(found.signal),
         ],
         "warnings": [
-            warning
-            for name, pairs in points.items()
-            for warning in _warnings(name, pairs)
+            *signal_warnings(found.signal),
+            *(
+                warning
+                for name, pairs in points.items()
+                if name not in silent
+                for warning in _warnings(name, pairs)
+            ),
         ],
     }
+
+
+def _no_verdict(name: str) -> str:
+    return (
+        f"{name}: no verdict. The batch has no signal, so plain Dr-GRPO and every "
+        "remedy that reweights its tokens make the same step, and a remedy that adds "
+        "an entropy term is compared with nothing."
+    )
 
 
 def points_of(outcomes: Sequence[Outcome]) -> dict[str, list[Pair]]:
@@ -67,6 +95,14 @@ def _what(config: CompareConfig, found: ComparisonTables) -> str:
 
 def _advice(name: str, pairs: list[Pair], remedies: dict[str, Remedy]) -> Iterator[str]:
     plain = pairs[0]
+    if not all(o.finite for o in plain):
+        yield (
+            f"{name}: no verdict. After plain Dr-GRPO's step at the learning rate "
+            f"{plain.entropy.eta:.3g} entropy or reward is not a finite number; give a "
+            "smaller --eta."
+        )
+        return
+    pairs = [p for p in pairs if all(o.finite for o in p)]
     entropy, reward = (_told(o.told_change, digits=3) for o in plain)
     yield (
         f"{name}: plain Dr-GRPO changes entropy by {entropy} nats a token and expected "
@@ -128,6 +164,16 @@ def _lines(remedy: Remedy) -> str:
 
 
 def _warnings(name: str, pairs: list[Pair]) -> Iterator[str]:
+    overflowed = [p.entropy.settings for p in pairs if not all(o.finite for o in p)]
+    if overflowed:
+        yield (
+            f"{name}: after the step of {', '.join(overflowed)} at the learning rate "
+            f"{pairs[0].entropy.eta:.3g} log-probs or importance weights overflow, so "
+            "there is no result; give a smaller --eta."
+        )
+    if pairs[0].entropy.settings in overflowed:
+        return
+    pairs = [p for p in pairs if p.entropy.settings not in overflowed]
     plain = pairs[0].entropy
     same = [p.entropy.name for p in pairs[1:] if p.entropy.changed == 0]
     if same:

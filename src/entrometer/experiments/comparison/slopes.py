@@ -68,6 +68,9 @@ class Measured:
     carried: dict[str, Float[np.ndarray, " _"]]
     """What history and decay do to every gradient, by objective."""
 
+    history: Slopes
+    """Slopes along momentum alone, one row."""
+
     def slopes(self, batches: list[Batch], *, carried: bool = True) -> Slopes:
         """Of the whole step with the pull of each batch; or of the batch alone."""
         rows = {
@@ -95,7 +98,6 @@ def measured(point: PointPlan, store: Path) -> Measured:
     batch = point.plain.read_batch(store)
     found = read_columns(point.adjoint.path(store))
     carried = read_columns(point.carried.path(store))
-    both = carried["history"] + carried["decay"]
     Q = len(point.gradients)
     sizes = {"entropy": Q, "reward": Q, "length": HALVES}
     ends = np.cumsum([0, *sizes.values()])
@@ -108,15 +110,24 @@ def measured(point: PointPlan, store: Path) -> Measured:
             for name, letter in LETTERS.items()
         }
 
+    def by_objective(column: np.ndarray) -> dict[str, np.ndarray]:
+        bounds = zip(sizes, ends, ends[1:], strict=False)
+        return {name: column[first:last] for name, first, last in bounds}
+
+    evaluation = point.gradients[0].read_batch(store)
+    history = {n: x[None] for n, x in by_objective(carried["history"]).items()}
     return Measured(
         point=point,
-        evaluation=point.gradients[0].read_batch(store),
+        evaluation=evaluation,
         batch=batch,
         tables=point.seen.read(store, point.adjoint, point.progress),
         dS=along("dS"),
         dH=along("dH"),
-        carried={
-            name: both[first:last]
-            for name, first, last in zip(sizes, ends, ends[1:], strict=False)
-        },
+        carried=by_objective(carried["history"] + carried["decay"]),
+        history=Slopes(
+            evaluation,
+            point.eta,
+            {name: history[name] for name in OBJECTIVES},
+            history["length"],
+        ),
     )

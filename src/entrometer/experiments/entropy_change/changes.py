@@ -1,4 +1,4 @@
-"""A row for every learning rate: the change, observed and predicted."""
+"""Changes by learning rate, observed and predicted, and momentum's part of them."""
 
 import math
 from collections.abc import Iterator
@@ -16,6 +16,7 @@ from entrometer.experiments.entropy_change.estimates import (
 from entrometer.experiments.entropy_change.tables import Evaluated, Updated
 from entrometer.experiments.estimate_fields import estimate_fields
 from entrometer.runs.measurement import Change
+from entrometer.runs.signal import UpdateSignal
 
 
 def changes(batch: Evaluated, moved: Updated) -> Iterator[Change]:
@@ -45,6 +46,39 @@ def changes(batch: Evaluated, moved: Updated) -> Iterator[Change]:
                     prompts=observed.prompt.size,
                     responses=batch.responses.count,
                 )
+
+
+def signal(batch: Evaluated, moved: Updated) -> UpdateSignal:
+    """Return the groups with signal, and momentum's part of the predicted change.
+
+    Per token and weighted per decision, at the learning rate of the sweep that is
+    nearest to the training's.
+    """
+    eta = nearest_eta(batch.point.learning_rate, list(moved.there))
+    per_decision = batch.ways[1]
+    step, history = (
+        eta * slope_of(batch, moved, per_decision, "token", along=tangents)
+        for tangents in (moved.tangents, moved.history)
+    )
+    return UpdateSignal(
+        checkpoint=batch.point.name,
+        update=moved.plan.name,
+        minibatch="1/1",
+        groups=moved.groups,
+        groups_with_signal=moved.groups_with_signal,
+        eta=eta,
+        quantity="entropy",
+        predicted=step.value,
+        **estimate_fields("momentum", history.estimate()),
+    )
+
+
+def nearest_eta(learning_rate: float, etas: list[float]) -> float:
+    """Return the learning rate of a sweep that is nearest to the training's.
+
+    A schedule that has ended leaves a training with 0: the first of the sweep, then.
+    """
+    return min(etas, key=lambda eta: abs(eta - (learning_rate or etas[0])))
 
 
 def _widened(part: Linearised, *, to: Linearised) -> Linearised:

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from entrometer.experiments.entropy_change.changes import changes
+from entrometer.experiments.entropy_change.changes import changes, signal
 from entrometer.experiments.entropy_change.config import MeasureConfig
 from entrometer.experiments.entropy_change.plan import CheckpointPlan
 from entrometer.experiments.entropy_change.samples import samples
@@ -25,6 +25,7 @@ def collect(
         found.samples.extend(samples(batch))
         for d, update in enumerate(point.updates):
             moved = updated(batch, update, d, store)
+            found.signal.append(signal(batch, moved))
             found.changes.extend(changes(batch, moved))
             found.terms.extend(terms(batch, moved))
             found.variances.extend(variances(batch, moved))

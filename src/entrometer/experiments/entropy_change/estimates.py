@@ -5,6 +5,7 @@ from typing import Any
 from entrometer.estimators import (
     Linearised,
     Per,
+    Tangents,
     change_statistics,
     entropy_change,
     linear_statistics,
@@ -17,12 +18,19 @@ from entrometer.experiments.entropy_change.tables import Evaluated, Updated, Way
 PERS: tuple[Per, ...] = ("token", "sequence")
 
 
-def slope_of(batch: Evaluated, moved: Updated, way: Way, per: Per) -> Linearised:
-    """$h'$ along the update."""
+def slope_of(
+    batch: Evaluated,
+    moved: Updated,
+    way: Way,
+    per: Per,
+    *,
+    along: Tangents | None = None,
+) -> Linearised:
+    """Return $h'$ along the update, or along the part of it given by its tangents."""
     sums = linear_statistics(
         batch.responses,
         batch.here,
-        moved.tangents,
+        moved.tangents if along is None else along,
         weighting=way.weighting,
         baseline=way.baseline,
     )

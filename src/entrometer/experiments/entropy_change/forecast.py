@@ -60,10 +60,11 @@ def forecast(
 def _memory(
     config: MeasureConfig, points: Sequence[CheckpointPlan], found: Calibration
 ) -> Memory:
-    # Two moments, a direction and a preconditioner; directions of all updates at once,
-    # or the rows of an update's prompts, twice.
+    # Two moments, a direction and a preconditioner; directions of all updates and of
+    # their momentum at once, or the rows of an update's prompts, twice.
     vectors = 4 + max(
-        len(config.updates), 2 * config.update_prompts if config.variance_prompts else 0
+        2 * len(config.updates),
+        2 * config.update_prompts if config.variance_prompts else 0,
     )
     return memory(config, found, points[0].draws[0], vectors)
 

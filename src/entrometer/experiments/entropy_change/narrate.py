@@ -4,8 +4,14 @@ import math
 from collections.abc import Iterator, Sized
 from typing import Any
 
+from entrometer.experiments.entropy_change.changes import nearest_eta
 from entrometer.experiments.entropy_change.config import MeasureConfig
-from entrometer.runs.measurement import Change, Measurement, Term
+from entrometer.experiments.signal import (
+    signal_sentences,
+    signal_warnings,
+    without_signal,
+)
+from entrometer.runs.measurement import Change, Measurement, Term, Variance
 
 _LOW = 0.5
 """Share of the responses below which an effective sample is called small."""
@@ -17,8 +23,17 @@ def narrate(config: MeasureConfig, found: Measurement) -> dict[str, Any]:
     changes = [c for c in found.changes if _is_default(c)]
     return {
         "title": "One step's change of entropy",
-        "sentences": [_what(config, terms), _found(terms, changes)],
-        "warnings": list(_warnings(terms, changes)),
+        "sentences": [
+            *without_signal(found.signal),
+            _what(config, terms),
+            _found(terms, changes),
+            *signal_sentences(found.signal),
+        ],
+        "warnings": [
+            *signal_warnings(found.signal),
+            *_warnings(terms, changes),
+            *_negative_variances(found.variances),
+        ],
     }
 
 
@@ -38,10 +53,15 @@ def _found(terms: list[Term], changes: list[Change]) -> str:
         own = [
             c for c in changes if (c.checkpoint, c.update) == (t.checkpoint, t.update)
         ]
-        c = min(own, key=lambda c: abs(c.eta - (t.learning_rate or c.eta)))
-        told.append((t, c))
+        eta = nearest_eta(t.learning_rate, [c.eta for c in own])
+        told.append((t, next(c for c in own if c.eta == eta)))
     if len(told) == 1:
         ((t, c),) = told
+        if not _is_finite(c):
+            return (
+                f"At the learning rate {c.eta:.3g} the change of entropy is undefined: "
+                "the policy after such a step has no finite log-probs or weights."
+            )
         regime = f", and holds well below the learning rate {t.eta_star:.2g}"
         return (
             f"At the learning rate {c.eta:.3g} entropy changes by "
@@ -53,7 +73,12 @@ def _found(terms: list[Term], changes: list[Change]) -> str:
     falls = sum(c.observed_high < 0 for _, c in told)
     rises = sum(c.observed_low > 0 for _, c in told)
     worst = max(
-        (abs(c.error) / abs(c.observed) for _, c in told if c.observed), default=0.0
+        (
+            abs(c.error) / abs(c.observed)
+            for _, c in told
+            if c.observed and _is_finite(c)
+        ),
+        default=0.0,
     )
     return (
         f"At the learning rate nearest to the training's, entropy falls for {falls} of "
@@ -74,6 +99,16 @@ def _warnings(terms: list[Term], changes: list[Change]) -> Iterator[str]:
                 "rewards unlike, and AdamW carries no momentum yet; sample another "
                 "update, or more prompts of it (--update-prompts)."
             )
+            continue
+        undefined = [c.eta for c in own if not _is_finite(c)]
+        if undefined:
+            yield (
+                f"{name}: at the learning rates {_listed(undefined)} the change is "
+                "undefined: log-probs after the step, or the importance weights of "
+                "responses, overflow. Measure smaller learning rates (--etas)."
+            )
+        own = [c for c in own if _is_finite(c)]
+        if not own:
             continue
         beyond = [c.eta for c in own if c.eta > t.eta_star]
         if beyond:
@@ -101,6 +136,25 @@ def _warnings(terms: list[Term], changes: list[Change]) -> Iterator[str]:
                 f"{name}: at no learning rate is the change told from 0: its interval "
                 "is wider than the effect; take more prompts."
             )
+
+
+def _negative_variances(rows: list[Variance]) -> Iterator[str]:
+    for row in rows:
+        if math.isnan(row.one_batch_hoeffding_se) and row.one_batch_jackknife_se > 0:
+            yield (
+                f"{row.checkpoint}, {row.update}: the unbiased estimate of the one-"
+                "batch statistic's variance is negative, as it can be with few prompts "
+                "or heavy tails, so it gives no standard error; the jackknife's is "
+                f"{row.one_batch_jackknife_se:.3g}."
+            )
+
+
+def _is_finite(c: Change) -> bool:
+    return math.isfinite(c.observed) and math.isfinite(c.linear)
+
+
+def _listed(etas: list[float]) -> str:
+    return ", ".join(f"{eta:.3g}" for eta in etas)
 
 
 def _is_default(row: Term | Change) -> bool:

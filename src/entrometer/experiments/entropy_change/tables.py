@@ -59,7 +59,14 @@ class Updated:
     """What an update does to the evaluation batch."""
 
     plan: UpdatePlan
+    groups_with_signal: int
+    groups: int
+    """Prompt groups of the update batch."""
+
     tangents: Tangents
+    history: Tangents
+    """Derivatives along the part of the step that is momentum."""
+
     there: dict[float, Tables]
     """By learning rate."""
 
@@ -96,14 +103,21 @@ def updated(batch: Evaluated, update: UpdatePlan, d: int, store: Path) -> Update
             np.stack(list(read_columns(r.path(store)).values()), axis=1)
             for r in update.variance
         )
+
+    def tangents(name: str) -> Tangents:
+        dS, dH = (
+            np.concatenate([part[f"{column}_{name}"] for part in along])
+            for column in ("dS", "dH")
+        )
+        return Tangents(dS=dS, dH=dH)
+
+    with_signal, groups = update.step.read_batch(store).groups_with_signal
     return Updated(
         plan=update,
-        tangents=Tangents(
-            *(
-                np.concatenate([part[f"{c}_{d}"] for part in along])
-                for c in ("dS", "dH")
-            )
-        ),
+        groups_with_signal=with_signal,
+        groups=groups,
+        tangents=tangents(str(d)),
+        history=tangents(f"history_{d}"),
         there={
             eta: _table(Tables, requests, store)
             for eta, requests in sorted(update.changes.items())

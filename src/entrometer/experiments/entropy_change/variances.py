@@ -27,9 +27,7 @@ def variances(batch: Evaluated, moved: Updated) -> Iterator[Variance]:
         update_batch=V.update,
         both=V.both,
         one_batch=math.nan if U is None else -U.value,
-        one_batch_hoeffding_se=math.nan
-        if U is None
-        else math.sqrt(max(U.hoeffding_variance, 0.0)),
+        one_batch_hoeffding_se=math.nan if U is None else U.hoeffding_standard_error,
         one_batch_jackknife_se=math.nan
         if U is None
         else math.sqrt(U.jackknife_variance),

@@ -2,7 +2,7 @@
 
 # Axes: K tokens of the update batch, Q folds.
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +17,7 @@ from entrometer.experiments.influence.tables import (
 from entrometer.experiments.influence.tokens import named
 from entrometer.runs.columns import read_columns
 from entrometer.runs.influence import Balance, Group
+from entrometer.runs.signal import UpdateSignal
 
 
 def balance(moved: Updated, precision: str, store: Path) -> Iterator[Balance]:
@@ -58,6 +59,26 @@ def balance(moved: Updated, precision: str, store: Path) -> Iterator[Balance]:
                 prompts=moved.evaluation.prompts,
                 folds=Q,
             )
+
+
+def signal(moved: Updated, balance: Sequence[Balance]) -> UpdateSignal:
+    """Return the groups with signal, with momentum's part from the balance."""
+    entropy = {row.part: row for row in balance if row.objective == "entropy"}
+    history, eta = entropy["history"], moved.point.eta
+    return UpdateSignal(
+        checkpoint=moved.point.name,
+        update=moved.plan.name,
+        minibatch="1/1",
+        groups=moved.groups,
+        groups_with_signal=moved.groups_with_signal,
+        eta=eta,
+        quantity="entropy",
+        predicted=eta * entropy["total"].value,
+        momentum=eta * history.value,
+        momentum_se=eta * history.value_se,
+        momentum_low=eta * history.value_low,
+        momentum_high=eta * history.value_high,
+    )
 
 
 def groups(moved: Updated) -> Iterator[Group]:

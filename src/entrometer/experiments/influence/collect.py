@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from entrometer.experiments.influence.balance import balance, groups
+from entrometer.experiments.influence.balance import balance, groups, signal
 from entrometer.experiments.influence.config import InfluenceConfig
 from entrometer.experiments.influence.plan import CheckpointPlan
 from entrometer.experiments.influence.removals import CheckPlan
@@ -28,7 +28,9 @@ def collect(
             moved = updated(point, update, batch, store)
             found.tokens.extend(tokens(moved))
             found.responses.extend(responses(moved))
-            found.balance.extend(balance(moved, config.precision, store))
+            parts = list(balance(moved, config.precision, store))
+            found.balance.extend(parts)
+            found.signal.append(signal(moved, parts))
             found.groups.extend(groups(moved))
             found.scores.extend(scores(moved, config.seed, store))
             found.diagonals.extend(diagonals(moved, store))

@@ -1,11 +1,17 @@
 """What was found, in words, and what a careful colleague would warn of."""
 
+import math
 from collections.abc import Iterator, Sized
 from typing import Any
 
 import numpy as np
 
 from entrometer.experiments.influence.config import InfluenceConfig
+from entrometer.experiments.signal import (
+    signal_sentences,
+    signal_warnings,
+    without_signal,
+)
 from entrometer.runs.influence import Balance, InfluenceTables
 
 _TOP = 0.01
@@ -28,13 +34,19 @@ def narrate(config: InfluenceConfig, found: InfluenceTables) -> dict[str, Any]:
     return {
         "title": "Influence of every token of an update",
         "sentences": [
+            *without_signal(found.signal),
             _what(config, found, updates),
             *(_found(*name, own, shares[name]) for name, own in updates.items()),
+            *signal_sentences(found.signal),
         ],
         "warnings": [
-            warning
-            for name, own in updates.items()
-            for warning in _warnings(", ".join(name), own, shares[name])
+            *signal_warnings(found.signal),
+            *(
+                warning
+                for name, own in updates.items()
+                for warning in _warnings(", ".join(name), own, shares[name])
+            ),
+            *_overflowed(found),
         ],
     }
 
@@ -57,9 +69,12 @@ def _found(checkpoint: str, update: str, own: Parts, share: float) -> str:
         f"entropy by {_value(entropy)} nats a token, momentum by "
         f"{_value(own['entropy', 'history'])}, decay by "
         f"{_value(own['entropy', 'decay'])}; the batch changes expected reward by "
-        f"{_value(reward)}; a hundredth of the tokens carries {share:.0%} of the "
-        "influence on entropy."
+        f"{_value(reward)}" + ("." if math.isnan(share) else f"; {_carried(share)}.")
     )
+
+
+def _carried(share: float) -> str:
+    return f"1% of the tokens carries {share:.0%} of the influence on entropy"
 
 
 def _warnings(name: str, own: Parts, share: float) -> Iterator[str]:
@@ -77,14 +92,23 @@ def _warnings(name: str, own: Parts, share: float) -> Iterator[str]:
                 "interval is wider than the effect: take more prompts."
             )
     if share > _FEW:
+        yield (f"{name}: {_carried(share)}; sums over tokens rest on few of them.")
+
+
+def _overflowed(found: InfluenceTables) -> Iterator[str]:
+    rows = [r for r in found.removals if not math.isfinite(r.observed)]
+    for name, eta in dict.fromkeys(
+        (f"{r.checkpoint}, {r.update}", r.eta) for r in rows
+    ):
         yield (
-            f"{name}: a hundredth of the tokens carries {share:.0%} of the influence "
-            "on entropy; sums over tokens rest on few of them."
+            f"{name}: the check by removal has no result: after a step at the learning "
+            f"rate {eta:.3g} log-probs or importance weights overflow; give a smaller "
+            "--eta."
         )
 
 
 def _share(found: InfluenceTables, checkpoint: str, update: str) -> float:
-    """Of the summed sizes of influence, what the largest hundredth carries."""
+    r"""Return the share of $\sum|I_h|$ that 1% of the tokens carries; NaN for a 0."""
     size = np.sort(
         [
             abs(t.entropy)
@@ -94,7 +118,7 @@ def _share(found: InfluenceTables, checkpoint: str, update: str) -> float:
     )[::-1]
     total = size.sum()
     top = max(1, round(_TOP * size.size))
-    return float(size[:top].sum() / total) if total else 0.0
+    return float(size[:top].sum() / total) if total else math.nan
 
 
 def _value(row: Balance) -> str:

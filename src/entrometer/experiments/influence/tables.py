@@ -35,6 +35,10 @@ class Updated:
     point: CheckpointPlan
     plan: UpdatePlan
     evaluation: Evaluation
+    groups_with_signal: int
+    groups: int
+    """Prompt groups of the update batch."""
+
     rollouts: Rollouts
     responses: Responses
     group: Int[np.ndarray, " N"]
@@ -144,10 +148,13 @@ def updated(
         )
         return influence_parts(alpha, gamma, dS, dH)
 
+    with_signal, groups = loss.groups_with_signal
     return Updated(
         point=point,
         plan=update,
         evaluation=batch,
+        groups_with_signal=with_signal,
+        groups=groups,
         rollouts=rollouts,
         responses=Responses.from_lengths(rollouts.prompt, rollouts.length),
         group=numbered(rollouts.prompt),

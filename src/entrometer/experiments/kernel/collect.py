@@ -7,7 +7,7 @@ import numpy as np
 
 from entrometer.experiments.kernel.config import KernelConfig
 from entrometer.experiments.kernel.plan import CheckpointPlan
-from entrometer.experiments.kernel.predictions import predictions
+from entrometer.experiments.kernel.predictions import predictions, signal
 from entrometer.experiments.kernel.products import METRICS
 from entrometer.experiments.kernel.tables import (
     Kernel,
@@ -37,6 +37,7 @@ def collect(
             found.whole.append(whole(kernel))
         for update in point.updates:
             found.predictions.extend(predictions(point, update, store))
+            found.signal.append(signal(point, update, store))
     return found
 
 

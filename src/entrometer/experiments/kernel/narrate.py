@@ -6,6 +6,11 @@ from typing import Any
 import numpy as np
 
 from entrometer.experiments.kernel.config import KernelConfig
+from entrometer.experiments.signal import (
+    signal_sentences,
+    signal_warnings,
+    without_signal,
+)
 from entrometer.runs.kernel import Block, KernelTables, Prediction, Whole
 
 _FAR = 0.1
@@ -17,11 +22,13 @@ def narrate(config: KernelConfig, found: KernelTables) -> dict[str, Any]:
     return {
         "title": "The Fisher kernel between responses",
         "sentences": [
+            *without_signal(found.signal),
             _what(config, found),
             *(_metric(found, w) for w in found.whole if w.metric == "adam"),
             _predicted(found.predictions),
+            *signal_sentences(found.signal),
         ],
-        "warnings": list(_warnings(found)),
+        "warnings": [*signal_warnings(found.signal), *_warnings(found)],
     }
 
 
@@ -64,6 +71,11 @@ def _noise(w: Whole) -> str:
 
 def _predicted(rows: list[Prediction]) -> str:
     error, share = relative_error(rows), relative_error(rows, own=True)
+    if not np.isfinite(error):
+        return (
+            f"The changes of {len(rows)} log-probs of held-out responses have no "
+            "relative error: the step changes none of them, or some are not finite."
+        )
     return (
         f"The changes of {len(rows)} log-probs of held-out responses are predicted by "
         f"the step with an error of {error:.2%} of their size (root mean square), and "
@@ -73,9 +85,11 @@ def _predicted(rows: list[Prediction]) -> str:
 
 
 def relative_error(rows: list[Prediction], *, own: bool = False) -> float:
-    """Root mean square of the error over that of the changes."""
+    """Root mean square of the error over that of the changes; NaN if these are 0."""
     observed = np.array([r.observed for r in rows])
     predicted = np.array([r.own if own else r.predicted for r in rows])
+    if not observed.any():
+        return float("nan")
     return float(np.sqrt(((predicted - observed) ** 2).sum() / (observed**2).sum()))
 
 
@@ -105,6 +119,11 @@ def _warnings(found: KernelTables) -> Iterator[str]:
             p for p in found.predictions if (p.checkpoint, p.update) == (name, update)
         ]
         error = relative_error(rows)
+        if not all(np.isfinite(row.observed) for row in rows):
+            yield (
+                f"{name}, {update}: at the learning rate {rows[0].eta:.3g} log-probs "
+                "after the step are not finite; give a smaller --eta."
+            )
         if error > _FAR:
             yield (
                 f"{name}, {update}: at the learning rate {rows[0].eta:.2g} the "

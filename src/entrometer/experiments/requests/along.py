@@ -54,7 +54,11 @@ class Forward(_OverDraw):
 
 @dataclass(frozen=True, kw_only=True)
 class Jvp(_OverDraw):
-    """S, H and their derivatives along the directions of some steps."""
+    """S, H and their derivatives along some steps and along their momentum.
+
+    Columns `dS_d` and `dH_d` are derivatives along the d-th step, `dS_history_d` and
+    `dH_history_d` along the part of it that is momentum.
+    """
 
     kind: ClassVar[str] = "jvp"
 
@@ -63,18 +67,20 @@ class Jvp(_OverDraw):
     @property
     def price(self) -> float:
         """The primal and every direction."""
-        return 1.0 + len(self.steps)
+        return 1.0 + 2 * len(self.steps)
 
     def carry_out(self, worker: Worker) -> None:
         """One pass in forward mode, all directions at once."""
         found = passes.jvp(
             worker.checkpoint(self.subject).policy,
             self.rollouts.read(worker.store),
-            worker.directions(self.steps),
+            worker.directions(self.steps, history=True),
         )
         columns = found.tables._asdict()
-        for d, tangents in enumerate(found.tangents):
-            columns |= {f"dS_{d}": tangents.dS, f"dH_{d}": tangents.dH}
+        numbers = range(len(self.steps))
+        names = [*map(str, numbers), *(f"history_{d}" for d in numbers)]
+        for name, tangents in zip(names, found.tangents, strict=True):
+            columns |= {f"dS_{name}": tangents.dS, f"dH_{name}": tangents.dH}
         write_columns(self.path(worker.store), columns)
 
 

@@ -23,7 +23,7 @@ from entrometer.runs.ragged import list_values
 if TYPE_CHECKING:
     from entrometer.experiments.requests.step import Step
 
-FORMAT = 1
+FORMAT = 2
 """Version of what the passes compute; another one is another result."""
 
 
@@ -57,7 +57,7 @@ class Worker:
         """Work for the store in this directory."""
         self.store = store
         self._loaded: tuple[Subject, Checkpoint] | None = None
-        self._directions: dict[str, dict[str, Tensor]] = {}
+        self._directions: dict[tuple[str, bool], dict[str, Tensor]] = {}
 
     def checkpoint(self, subject: Subject) -> Checkpoint:
         """The checkpoint of a subject, loaded if it is another than the last."""
@@ -74,20 +74,28 @@ class Worker:
             self._loaded = (subject, loaded)
         return self._loaded[1]
 
-    def directions(self, steps: "Sequence[Step]") -> list[dict[str, Tensor]]:
-        """The direction of each step, read if it is none of the last.
+    def directions(
+        self, steps: "Sequence[Step]", *, history: bool = False
+    ) -> list[dict[str, Tensor]]:
+        """Return the direction of each step, from memory if it was among the last.
 
-        Of a model that is trained whole it takes longer to read than a shard takes
-        forwards.
+        For a fully trained model, reading a direction takes longer than a forward pass
+        over a shard.
+
+        Args:
+            steps: The steps.
+            history: Append momentum's part of each direction.
         """
-        wanted = {step.key: step for step in steps}
+        kinds = (False, True) if history else (False,)
+        wanted = {(step.key, part): step for part in kinds for step in steps}
         # First let go of the others: two sets need not fit.
         held = {key: v for key, v in self._directions.items() if key in wanted}
         self._directions = held
-        for key, step in wanted.items():
-            if key not in held:
-                held[key] = step.read_direction(self.store)
-        return [held[step.key] for step in steps]
+        for (key, part), step in wanted.items():
+            if (key, part) not in held:
+                read = step.read_history if part else step.read_direction
+                held[key, part] = read(self.store)
+        return [held[step.key, part] for part in kinds for step in steps]
 
 
 class Responses(ABC):

@@ -40,6 +40,8 @@ class Draw(Request, Responses):
 
     temperature: float
     max_tokens: int
+    format_weight: float
+    """Weight of the format in the reward, in which the answer has 1."""
 
     @property
     def price(self) -> float:
@@ -87,10 +89,11 @@ class Draw(Request, Responses):
             max_tokens=self.max_tokens,
             seed=np.array(self.seeds),
         )
-        rewards = [
-            judge.score(problem, text).answer
+        scores = [
+            judge.score(problem, text)
             for problem, text in zip(problems, rollouts.text, strict=True)
         ]
+        rewards = [score.answer + self.format_weight * score.format for score in scores]
         # A policy is known by what it holds: the directory may be moved.
         sampler = replace(rollouts.sampler, model=self.subject.weights)
         scored = replace(rollouts, reward=np.array(rewards, float), sampler=sampler)

@@ -75,6 +75,10 @@ class Step(OverUpdate, Summed):
         """Of them, the direction alone."""
         return read_step_part(self.path(store), "direction")
 
+    def read_history(self, store: Path) -> dict[str, Tensor]:
+        """Return momentum's part of the direction."""
+        return read_step_part(self.path(store), "history")
+
     def read_preconditioner(self, store: Path) -> dict[str, Tensor]:
         """Of them, the preconditioner alone."""
         return read_step_part(self.path(store), "preconditioner")

@@ -1,0 +1,34 @@
+"""What the batch of an update contributes: groups with signal, and momentum's part."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, kw_only=True)
+class UpdateSignal:
+    """Whether an update says anything about its own batch, one row per update.
+
+    A prompt group has signal if its responses differ in advantage. Without any such
+    group the batch's policy gradient is 0, and AdamW steps on its momentum alone.
+    """
+
+    checkpoint: str
+    """Name of the checkpoint."""
+    update: str
+    """Name of the update batch: `recorded`, or `sampled-` and its seed."""
+    minibatch: str
+    """`j/J`: the j-th of J parts of the update; `1/1` is the whole update."""
+    groups: int
+    """Prompt groups of the batch."""
+    groups_with_signal: int
+    eta: float
+    """Learning rate of the changes below."""
+    quantity: str
+    """What changes: `entropy`, in nats per token, or `log-prob`, in nats per held-out
+    response."""
+    predicted: float
+    """First-order change that the whole step makes."""
+    momentum: float
+    r"""Its part along $v_\text{history}$: the momentum of earlier batches."""
+    momentum_se: float
+    momentum_low: float
+    momentum_high: float
