@@ -16,7 +16,8 @@ from benchmarks.report.synthetic_kernel import Shape as KernelShape
 from benchmarks.report.synthetic_kernel import kernel
 from entrometer.errors import InvalidValue
 from entrometer.report import write_figures, write_report
-from entrometer.report.agreement import agreement, agreements, trials
+from entrometer.report.agreement import agreement, agreements
+from entrometer.report.agreement import gains as held_out_gains
 from entrometer.report.comparison import points
 from entrometer.report.figures.comparison.axes import axis_ends
 from entrometer.report.figures.comparison.below import below
@@ -184,43 +185,115 @@ def test_the_caption_counts_what_is_beyond_noise(read, made):
     assert less
 
 
-def test_slope_and_coverage_are_those_of_the_rows(run, made):
-    found = points(read_runs([run]))
-    options = [option for point in found for option in trials(point)]
-    for objective in ("entropy", "reward"):
-        rows = [
-            o
-            for o in made.outcomes
-            if o.tried
-            and o.objective == objective
-            and (o.changed or o.name == "dr-grpo")
-        ]
-        p, o = np.array([(r.predicted, r.observed) for r in rows]).T
-        got = agreement([option.row(objective) for option in options])
-        assert got.steps == len(rows)
-        (slope,), (left,), *_ = np.linalg.lstsq(o[:, None], p, rcond=None)
-        assert got.slope == pytest.approx(slope, rel=1e-12)
-        assert got.r2 == pytest.approx(1 - left / np.square(p).sum(), rel=1e-12)
-        judged = [r for r in rows if r.name != "frontier"]
-        assert got.judged == len(judged)
-        assert got.within == sum(
-            abs(r.elsewhere - r.observed) < 2 * hypot(r.elsewhere_se, r.observed_se)
-            for r in judged
+def tried_remedies(made, objective):
+    """Rows of the remedies that agreement is about, each with plain's at its point."""
+    plain = {
+        (o.minibatch, o.objective): o for o in made.outcomes if o.name == "dr-grpo"
+    }
+    return [
+        (o, plain[o.minibatch, objective])
+        for o in made.outcomes
+        if o.tried
+        and o.changed
+        and o.objective == objective
+        and o.name not in ("dr-grpo", "frontier")
+    ]
+
+
+@pytest.mark.parametrize("objective", ["entropy", "reward"])
+def test_agreement_is_of_gains_predicted_by_the_half_that_does_not_observe(
+    run, made, objective
+):
+    rows = tried_remedies(made, objective)
+    p = np.array([row.elsewhere - plain.elsewhere for row, plain in rows])
+    o = np.array([row.observed - plain.observed for row, plain in rows])
+    within = [
+        abs(p_ - o_) < 2 * hypot(row.gain_se, row.observed_gain_se)
+        for p_, o_, (row, _) in zip(p, o, rows, strict=True)
+    ]
+    runs = read_runs([run])
+    got = agreement([g for x in points(runs) for g in held_out_gains(x, objective)])
+    assert got.steps == got.judged == len(rows)
+    assert got.r2 == pytest.approx(1 - np.square(o - p).sum() / (o @ o), rel=1e-9)
+    assert got.within == sum(within)
+    assert f"{got.within} of {got.judged}" in predicted(runs).caption
+    assert [row[0] for row in agreements(runs).rows][-2:] == ["all", "all"]
+
+
+def test_noise_of_prompts_that_both_sides_share_is_no_agreement(read):
+    """Gains that are noise: equal on the same prompts, unrelated on the other half."""
+    quiet = comparison(replace(SMALL, names=[f"remedy-{i}" for i in range(40)]))
+    rng = np.random.default_rng(0)
+
+    def noise(o):
+        if o.name == "dr-grpo":
+            return replace(o, predicted=0.0, elsewhere=0.0, observed=0.0)
+        shared, other = rng.normal(size=2)
+        return replace(
+            o,
+            **dict.fromkeys(("predicted", "gain", "observed", "observed_gain"), shared),
+            elsewhere=other,
         )
-        assert f"{got.within} of {got.judged}" in predicted(read_runs([run])).caption
-    table = agreements(read_runs([run]))
-    assert [row[0] for row in table.rows][-2:] == ["all", "all"]
+
+    runs = read(replace(quiet, outcomes=[noise(o) for o in quiet.outcomes]))
+    for objective in ("entropy", "reward"):
+        some = [g for x in points(runs) for g in held_out_gains(x, objective)]
+        # Two independent sets of the same variance: 1 - 2 / 1 in expectation.
+        assert agreement(some).r2 == pytest.approx(-1.0, abs=0.6)
+
+
+def test_figures_draw_predictions_of_the_half_that_does_not_observe(run, made):
+    rows = tried_remedies(made, "entropy")
+    other = {(o.minibatch, o.settings): o.elsewhere - p.elsewhere for o, p in rows}
+    seen = {(o.minibatch, o.settings): o.observed_gain for o, _ in rows}
+    with style():
+        left = predicted(read_runs([run])).draw().axes[0]
+        hollow = gains(read_runs([run])).draw().axes[0]
+    drawn = [
+        (line.get_label(), *pair)
+        for line in left.lines
+        if str(line.get_label()).startswith("minibatch")
+        for pair in zip(*line.get_data(), strict=True)
+    ]
+    assert sorted(drawn) == sorted(
+        (f"minibatch {key[0]}", seen[key], pytest.approx(other[key])) for key in other
+    )
+    opened = {
+        round(float(x), 12)
+        for line in hollow.lines
+        if line.get_markerfacecolor() == "none"
+        for x in line.get_xdata()
+    }
+    assert opened == {round(x, 12) for x in other.values()}
 
 
 def test_a_prediction_far_off_is_not_within_noise(read, made):
-    wrong = [
-        replace(o, elsewhere=off, elsewhere_high=off + 2 * o.elsewhere_se)
+    plain = {
+        (o.minibatch, o.objective): o.elsewhere
         for o in made.outcomes
-        for off in [o.observed + 5 * hypot(o.observed_se, o.elsewhere_se)]
+        if o.name == "dr-grpo"
+    }
+    wrong = [
+        o
+        if o.name == "dr-grpo"
+        else replace(
+            o,
+            elsewhere=plain[o.minibatch, o.objective]
+            + o.observed_gain
+            + 5 * hypot(o.gain_se, o.observed_gain_se),
+        )
+        for o in made.outcomes
     ]
     runs = read(replace(made, outcomes=wrong))
     assert " in 0 of " in predicted(runs).caption
-    assert {row[-1] for row in predicted(runs).table.rows} == {"no", "–"}
+    assert {row[5] for row in predicted(runs).table.rows} == {"no"}
+
+
+def test_a_prediction_without_an_error_is_not_judged(read, made):
+    unknown = [replace(o, gain_low=nan, gain_high=nan) for o in made.outcomes]
+    plot = predicted(read(replace(made, outcomes=unknown)))
+    assert "within" not in plot.caption
+    assert {row[5] for row in plot.table.rows} == {"–"}
 
 
 def test_settings_elsewhere_are_code(page, made):
@@ -308,7 +381,10 @@ def test_empty_tables_make_a_page(report):
 )
 def test_every_shape_of_a_comparison_is_drawn(report, shape):
     page = report(comparison(shape))
-    assert page.count("svg") == len(FIGURES)
+    # Without a remedy there is no gain to predict.
+    absent = set() if shape.names else {"predicted-observed"}
+    assert FIGURES - set(page.ids) == absent
+    assert page.count("svg") == len(FIGURES - absent)
     assert "nan" not in page.text
 
 

@@ -1,10 +1,12 @@
 """What each remedy changes against plain Dr-GRPO."""
 
 from collections.abc import Sequence
+from math import nan
 from statistics import median
 
 from matplotlib.figure import Figure
 
+from entrometer.report.agreement import gain
 from entrometer.report.comparison import (
     UNITS,
     Estimate,
@@ -41,12 +43,14 @@ def gains(runs: Sequence[ComparisonRun]) -> Plot | None:
             "A row for each remedy, the one that keeps most entropy at the top: its "
             "change less that of plain Dr-GRPO, of entropy on the left and of reward "
             "on the right. Filled markers with 95% intervals are observed, open ones "
-            "predicted by influence; each point has a colour and a marker of its own."
+            "predicted by influence, where a step was taken by the half of the prompts "
+            "that does not observe it; each point has a colour and a marker of its own."
         ),
         table=table(
             "Change less that of plain Dr-GRPO, paired, with 95% intervals, of entropy "
-            "in nats a token and of reward a response; share of the tokens that are "
-            "pulled on otherwise than by plain",
+            "in nats per token and of reward per response; share of the tokens whose "
+            "gradient differs from plain's. Where a step was taken, one half of the "
+            "prompts predicts and the other observes",
             (
                 *("subject", "remedy", "tokens", "entropy, predicted"),
                 *("entropy, observed", "reward, predicted", "reward, observed"),
@@ -55,9 +59,12 @@ def gains(runs: Sequence[ComparisonRun]) -> Plot | None:
                 [
                     *(point.name, option.name, percent(option.entropy.changed)),
                     *(
-                        with_interval(*estimate(row, name))
-                        for row in (option.entropy, option.reward)
-                        for name in ("gain", "observed_gain")
+                        with_interval(*found)
+                        for objective in UNITS
+                        for found in (
+                            _predicted(point, option, objective),
+                            _observed(point, option, objective),
+                        )
                     ),
                 ]
                 for point in found
@@ -102,7 +109,23 @@ def _caption(found: Sequence[Point]) -> str:
             f"Most is kept by {best.name}{where}: {entropy} nats a token, with "
             f"{reward} of reward. "
         )
+    if any(option.observed for _, option in cases):
+        told += (
+            "Open markers are predictions by the half of the prompts that does not "
+            "observe. "
+        )
     return f"{told}Where nothing differs, one interval in twenty misses zero by chance."
+
+
+def _predicted(point: Point, option: Option, objective: str) -> Estimate:
+    """The prediction, on prompts that do not observe the step if it was taken."""
+    row = option.row(objective)
+    if not option.observed:
+        return estimate(row, "gain")
+    if option.chosen:
+        # The other half chose its tokens, and would praise its own choice.
+        return Estimate(nan, nan, nan)
+    return gain(row, point.reference.row(objective)).predicted
 
 
 def _draw(some: Sequence[Point]) -> Figure:
@@ -116,8 +139,8 @@ def _draw(some: Sequence[Point]) -> Figure:
     axes = figure.subplots(1, 2, sharey=True)
     for ax, objective in zip(axes, UNITS, strict=True):
         filled, hollow = (
-            {p.name: _series(p, objective, name) for p in some}
-            for name in ("observed_gain", "gain")
+            {p.name: {o.name: of(p, o, objective) for o in p.remedies} for p in some}
+            for of in (_observed, _predicted)
         )
         draw_rows(ax, names, filled, hollow)
         ax.set_xlabel(f"gain in {objective}, {UNITS[objective]}")
@@ -133,5 +156,5 @@ def _draw(some: Sequence[Point]) -> Figure:
     return figure
 
 
-def _series(point: Point, objective: str, name: str) -> dict[str, Estimate]:
-    return {o.name: estimate(o.row(objective), name) for o in point.remedies}
+def _observed(_: Point, option: Option, objective: str) -> Estimate:
+    return estimate(option.row(objective), "observed_gain")

@@ -12,9 +12,10 @@ def frontier_table(found: Sequence[Point]) -> Table:
     return table(
         "Changes of entropy Δh, nats a token, and of expected reward ΔJ, with 95% "
         "intervals: predicted by influence, and observed after the step where it was "
-        "taken; reward by which a prediction stays below the held-out frontier at its "
-        "change of entropy; share of the tokens that are pulled on otherwise than by "
-        "plain Dr-GRPO, or that the frontier keeps",
+        "taken, both on the half of the prompts that judges; reward by which a "
+        "prediction stays below the held-out frontier at its change of entropy; share "
+        "of the tokens whose gradient differs from plain Dr-GRPO's, or that the "
+        "frontier keeps",
         (
             *("subject", "intervention", "tokens", "predicted Δh", "observed Δh"),
             *("predicted ΔJ", "observed ΔJ", "below the frontier"),

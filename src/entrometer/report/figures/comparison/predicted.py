@@ -1,16 +1,15 @@
-"""What influence predicts of interventions against what they did."""
+"""Predicted against observed gains, from independent halves of the prompts."""
 
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from entrometer.report.agreement import agree, agreement, trials
-from entrometer.report.comparison import UNITS, Option, estimate, points
+from entrometer.report.agreement import Gain, agreement, gains, trials
+from entrometer.report.comparison import UNITS, Point, estimate, points
 from entrometer.report.curves import drawn, spread
 from entrometer.report.figures.comparison.axes import axis_ends
 from entrometer.report.figures.panels import draw_identity
@@ -22,124 +21,108 @@ from entrometer.report.table import table
 from entrometer.report.text import label
 
 _WORDS = {True: "yes", False: "no", None: "–"}
-Trials = dict[str, list[Option]]
-"""By point."""
 
 
 def predicted(runs: Sequence[ComparisonRun]) -> Plot | None:
-    """A point for each step that was taken, with the diagonal."""
-    found = {p.name: own for p in points(runs) if (own := trials(p))}
-    if not found:
+    """A marker for each step that was taken, with the diagonal."""
+    compared = [p for p in points(runs) if trials(p)]
+    if not compared:
         return None
-    some = spread(list(found), len(LOOKS))
-    every = [option for own in found.values() for option in own]
+    some = spread(compared, len(LOOKS))
     return Plot(
         key="predicted-observed",
-        title="Interventions, predicted and observed",
-        caption=_caption(every) + drawn(some, list(found)),
+        title="Gains over plain, predicted and observed",
+        caption=_caption(compared) + drawn(some, compared),
         description=(
-            "Predicted against observed change that the step of each intervention "
-            "makes, for entropy on the left and for reward on the right, with 95% "
-            "intervals, the diagonal and, dashed, the slope through zero; a marker for "
-            "each point. An arm that meets the edge goes on."
+            "Gain of each remedy over plain Dr-GRPO, predicted by one half of the "
+            "prompts against observed on the other half, for entropy on the left and "
+            "for reward on the right, with 95% intervals and the diagonal; a marker "
+            "for each point. An arm that meets the edge goes on."
         ),
         table=table(
-            "Changes of entropy, nats a token, and of reward a response, with 95% "
-            "intervals: predicted on the prompts that observe, and observed; the "
-            "slope along the step that AdamW forms anew, times the learning rate; "
-            "predicted on the other half, and whether that is within the 95% interval "
-            "of the difference of both halves",
+            "Gains over plain Dr-GRPO, entropy in nats per token and reward per "
+            "response, with 95% intervals: predicted by the half of the prompts that "
+            "does not observe (with the interval of the same prediction on the half "
+            "that observes), and observed; whether the two are within the 95% interval "
+            "of their difference; and the whole change, as the slope along the step "
+            "that AdamW forms anew, times the learning rate, and as observed",
             (
-                *("subject", "intervention", "objective", "predicted", "observed"),
-                *("formed anew", "other half", "within"),
+                *("subject", "remedy", "objective", "predicted", "observed"),
+                *("within", "whole, formed anew", "whole, observed"),
             ),
             [
                 [
-                    *(name, option.name, objective),
-                    with_interval(*estimate(row, "predicted")),
-                    with_interval(*estimate(row, "observed")),
-                    number(row.reformed),
-                    with_interval(*estimate(row, "elsewhere")),
-                    _WORDS[agree(row)],
+                    *(point.name, option.name, objective),
+                    with_interval(*gain.predicted),
+                    with_interval(*gain.observed),
+                    _WORDS[gain.within],
+                    number(option.row(objective).reformed),
+                    with_interval(*estimate(option.row(objective), "observed")),
                 ]
-                for name, own in found.items()
-                for option in own
+                for point in compared
                 for objective in UNITS
-                for row in [option.row(objective)]
+                for option, gain in zip(
+                    trials(point), gains(point, objective), strict=True
+                )
             ],
             words=3,
         ),
-        draw=lambda: _draw({name: found[name] for name in some}),
+        draw=lambda: _draw(some),
     )
 
 
-def _caption(options: Sequence[Option]) -> str:
+def _caption(compared: Sequence[Point]) -> str:
     whole = {
-        objective: agreement([o.row(objective) for o in options]) for objective in UNITS
+        objective: agreement([g for p in compared for g in gains(p, objective)])
+        for objective in UNITS
     }
-    slopes = " and ".join(
-        f"{number(a.slope, 3)} for {objective} (R²\u00a0=\u00a0{number(a.r2, 3)})"
-        for objective, a in whole.items()
+    steps = whole["entropy"].steps
+    fits = " and ".join(
+        f"{number(a.r2, 3)} for {objective}" for objective, a in whole.items()
     )
     told = (
-        f"Over {len(options)} steps the slope through zero of what is predicted "
-        f"against what is observed is {slopes}."
+        "One half of the prompts predicts and the other observes, so the two share no "
+        f"noise of prompts. Over {steps} steps R² is {fits}, where 1 is exact and 0 as "
+        "good as predicting no gain."
     )
     shares = [
         f"{a.within} of {a.judged} ({percent(a.share)}) for {objective}"
         for objective, a in whole.items()
         if a.judged
     ]
-    if not shares:
-        return told
-    return (
-        f"{told} Predictions by the other half of the prompts, which are independent "
-        f"of the observation, are within its 95% noise and their own in "
-        f"{' and '.join(shares)}; the frontier is left out, for it was chosen there."
-    )
+    if shares:
+        told += (
+            " Predictions are within the 95% noise of both halves in "
+            f"{' and '.join(shares)}."
+        )
+    return f"{told} Left out is the frontier, chosen by the half that predicts."
 
 
-def _draw(found: Trials) -> Figure:
+def _draw(some: Sequence[Point]) -> Figure:
     figure = Figure(figsize=(9.0, 4.2))
     axes = figure.subplots(1, 2)
-    every = [option for own in found.values() for option in own]
     for ax, objective in zip(axes, UNITS, strict=True):
-        for (name, own), look in zip(found.items(), LOOKS, strict=False):
-            _points(ax, own, objective, look, name)
-        both = [_estimates(every, objective, w) for w in ("observed", "predicted")]
-        marked = np.concatenate([estimates[0] for estimates in both])
-        ends = axis_ends(marked, np.concatenate(both, axis=None))
+        every = [gain for point in some for gain in gains(point, objective)]
+        for point, look in zip(some, LOOKS, strict=False):
+            _points(ax, gains(point, objective), look, point.name)
+        marked = np.array([side.value for gain in every for side in gain])
+        ends = axis_ends(marked, np.array(every).ravel())
         ax.set(xlim=ends, ylim=ends)
         draw_identity(ax)
-        slope = agreement([option.row(objective) for option in every]).slope
-        ax.plot(
-            *(ends, slope * np.array(ends), "--"),
-            color=GREY,
-            linewidth=0.9,
-            label="slope through 0",
-        )
         ax.axhline(0, color=GREY, linewidth=0.5)
         ax.axvline(0, color=GREY, linewidth=0.5)
-        unit = UNITS[objective]
-        ax.set(title=objective, xlabel=f"observed, {unit}", ylabel=f"predicted, {unit}")
+        ax.set(
+            title=f"gain in {objective}, {UNITS[objective]}",
+            xlabel="observed on one half of the prompts",
+            ylabel="predicted by the other half",
+        )
         ax.xaxis.set_major_locator(MaxNLocator(5))
     legend_above(figure)
     return figure
 
 
-def _estimates(
-    options: Sequence[Option], objective: str, which: str
-) -> Float[np.ndarray, "3 n"]:
-    """Values, and the low and high ends of their intervals."""
-    rows = [estimate(o.row(objective), which) for o in options]
-    return np.array(rows, np.float64).T
-
-
-def _points(
-    ax: Axes, options: Sequence[Option], objective: str, look: Look, name: str
-) -> None:
-    x, *xs = _estimates(options, objective, "observed")
-    y, *ys = _estimates(options, objective, "predicted")
+def _points(ax: Axes, some: Sequence[Gain], look: Look, name: str) -> None:
+    (y, *ys), (x, *xs) = np.array(some, np.float64).transpose(1, 2, 0)
     ax.errorbar(
         *(x, y, arms(y, *ys), arms(x, *xs)),
         fmt="none",

@@ -75,7 +75,8 @@ def _caption(rows: Sequence[Row]) -> str:
             parts.append(f"{inside} of {len(own)} for {objective}")
     return (
         "The prediction is inside of the 95% interval of what was observed in "
-        f"{' and in '.join(parts)}."
+        f"{' and in '.join(parts)}. Both are of the same prompts and share their "
+        "noise: what is tested is the fixed preconditioner and the linear term."
     )
 
 
