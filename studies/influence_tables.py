@@ -1,16 +1,36 @@
-"""The tables of the README, from the rows."""
+"""The tables of the README, from the rows.
+
+Usage: python -m studies.influence_tables, from the root of the repository, prints them
+from the tables in studies/influence. It takes seconds and measures nothing.
+"""
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import numpy as np
 
-from entrometer.runs.influence import InfluenceTables, Token
+from entrometer.runs.influence import TABLES, InfluenceTables, Token
+from entrometer.runs.rows import read_rows
+from studies.chance import HEADS, Difference, chance
 from studies.markdown import table
+from studies.signal import after
+
+HERE = Path(__file__).parent / "influence"
+
+
+def committed() -> InfluenceTables:
+    """The tables that are kept here."""
+    return InfluenceTables(
+        **{n: read_rows(HERE / f"{n}.parquet", row) for n, row in TABLES.items()}
+    )
 
 
 def tables(found: InfluenceTables) -> str:
     """All of them, as Markdown."""
-    parts = (_balance, _concentration, _groups, _scores, _diagonals, _removals, _words)
+    parts = (
+        *(_balance, concentration, _groups, _scores, _diagonals),
+        *(_removals, by_chance, _words),
+    )
     return "\n\n".join(part(found) for part in parts)
 
 
@@ -24,28 +44,31 @@ def _balance(found: InfluenceTables) -> str:
     )
 
 
-def _concentration(found: InfluenceTables) -> str:
+def concentration(found: InfluenceTables) -> str:
+    """How much of Σ|I_h| few tokens carry, and with which sign."""
     return table(
         (
-            *("checkpoint", "tokens", "of them 2 standard errors from 0"),
-            *("share of Σ|I_h| in the top 1%", "10%"),
-            "correlation of I_h and I_J",
+            *("checkpoint", "prompts with a gradient", "tokens with a gradient"),
+            *("beyond 2 standard errors", "Σ|I_h| in the top 1%"),
+            *("draining", "raising", "in the top 10%"),
         ),
         (_concentrated(name, own) for name, own in _by_checkpoint(found.tokens)),
     )
 
 
 def _concentrated(name: str, own: list[Token]) -> list[str]:
-    I_h, se, I_J = (
+    I_h, se, alpha = (
         np.array([getattr(t, x) for t in own])
-        for x in ("entropy", "entropy_se", "reward")
+        for x in ("entropy", "entropy_se", "alpha")
     )
-    sizes = np.sort(np.abs(I_h))[::-1]
-    top = [sizes[: max(1, round(x * sizes.size))].sum() for x in (0.01, 0.1)]
+    ranked = I_h[np.argsort(-np.abs(I_h), kind="stable")]
+    top, more = (ranked[: max(1, round(x * ranked.size))] for x in (0.01, 0.1))
+    parts = (np.abs(top), -top.clip(max=0), top.clip(min=0), np.abs(more))
     return [
-        *(name, str(len(own)), f"{np.mean(np.abs(I_h) > 2 * se):.2f}"),
-        *(f"{x / sizes.sum():.2f}" for x in top),
-        f"{np.corrcoef(I_h, I_J)[0, 1]:+.2f}",
+        *(name, str(after(name))),
+        f"{np.count_nonzero(alpha):,} of {len(own):,}",
+        f"{np.mean(np.abs(I_h) > 2 * se):.0%} of all",
+        *(f"{part.sum() / np.abs(I_h).sum():.0%}" for part in parts),
     ]
 
 
@@ -111,6 +134,24 @@ def _removals(found: InfluenceTables) -> str:
     )
 
 
+def by_chance(found: InfluenceTables) -> str:
+    """How many observed differences leave 0 out, and how many would by chance."""
+    return table(
+        ("tokens taken out, difference in", *HEADS),
+        (
+            (
+                objective,
+                *chance(
+                    Difference(r.observed, r.observed_se, r.observed_high)
+                    for r in found.removals
+                    if r.objective == objective
+                ),
+            )
+            for objective in ("entropy", "reward")
+        ),
+    )
+
+
 def _words(found: InfluenceTables) -> str:
     return table(
         ("checkpoint", "token", "before it", "p", "advantage", "I_h", "I_J"),
@@ -139,3 +180,7 @@ def _before(token: Token, own: list[Token]) -> str:
 def _by_checkpoint(tokens: list[Token]) -> Iterator[tuple[str, list[Token]]]:
     for name in dict.fromkeys(t.checkpoint for t in tokens):
         yield name, [t for t in tokens if t.checkpoint == name]
+
+
+if __name__ == "__main__":
+    print(tables(committed()))

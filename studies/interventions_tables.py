@@ -1,20 +1,53 @@
-"""The tables of the README, from the rows."""
+"""The tables of the README, from the rows.
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+Usage: python -m studies.interventions_tables, from the root of the repository, prints
+them from the tables in studies/interventions. It takes seconds and measures nothing.
+
+Every ± is given one update batch: it is the error over evaluation prompts, and says
+nothing of what another batch would have done. Heads of columns say how many prompts of
+that batch carry a gradient.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
 
 import numpy as np
-from scipy.stats import spearmanr
+from scipy import stats
 
-from entrometer.report.agreement import agreement
-from entrometer.runs.comparison import ComparisonTables, Outcome
+from entrometer.report.agreement import agreement, gain
+from entrometer.runs.comparison import TABLES, ComparisonTables, Outcome
+from entrometer.runs.rows import read_rows
+from studies.chance import HEADS, Difference, chance
 from studies.markdown import table
+from studies.signal import after
+
+HERE = Path(__file__).parent / "interventions"
+OBJECTIVES = ("entropy", "reward")
 
 Found = Mapping[str, ComparisonTables]
+Pair = tuple[Outcome, Outcome]
+"""A remedy's row, and plain's at the same point."""
+
+
+def committed() -> dict[str, ComparisonTables]:
+    """The comparisons whose tables are kept here."""
+    return {
+        kind: ComparisonTables(
+            **{
+                name: read_rows(HERE / kind / f"{name}.parquet", row)
+                for name, row in TABLES.items()
+            }
+        )
+        for kind in ("recorded", "stale")
+    }
 
 
 def tables(found: Found) -> str:
     """All of them, as Markdown."""
-    parts = (_gains, _agreement, _ranks, _fixed, _frontier, _below)
+    parts = (
+        *(_gains, by_chance, as_plain, agreements, ranks),
+        *(_fixed, _frontier, _below),
+    )
     return "\n\n".join(part(found) for part in parts)
 
 
@@ -22,12 +55,19 @@ def _tried(own: ComparisonTables, objective: str) -> list[Outcome]:
     return [o for o in own.outcomes if o.tried and o.objective == objective]
 
 
+def _pairs(own: ComparisonTables, objective: str) -> list[Pair]:
+    """Losses that differ from plain, each with plain at the same checkpoint."""
+    tried = _tried(own, objective)
+    plain = {o.checkpoint: o for o in tried if o.name == "dr-grpo"}
+    return [(o, plain[o.checkpoint]) for o in tried if o.changed > 0]
+
+
 def _gains(found: Found) -> str:
     """Observed gain against plain, by intervention and point."""
     return _group(
         _by_point(f"{kind}, {objective}", own, objective, _gain)
         for kind, own in found.items()
-        for objective in ("entropy", "reward")
+        for objective in OBJECTIVES
     )
 
 
@@ -41,54 +81,95 @@ def _gain(o: Outcome) -> str:
     return f"{mark}{o.observed_gain:+.4f}{mark} ± {o.observed_gain_se:.4f}"
 
 
-def _agreement(found: Found) -> str:
+def by_chance(found: Found) -> str:
+    """How many observed gains leave 0 out, and how many would by chance."""
     return table(
-        ("update", "of", "points", "slope of predicted on observed", "R²", "covered"),
-        _agreements(found),
+        ("gains in", *HEADS),
+        (
+            (
+                objective,
+                *chance(
+                    Difference(
+                        o.observed_gain, o.observed_gain_se, o.observed_gain_high
+                    )
+                    for own in found.values()
+                    for o, _ in _pairs(own, objective)
+                ),
+            )
+            for objective in OBJECTIVES
+        ),
     )
+
+
+def as_plain(found: Found) -> str:
+    """Losses with plain's gradient on every token, at all strengths and points."""
+    names = {
+        kind: [
+            name
+            for name in dict.fromkeys(o.name for o in own.outcomes)
+            if name != "dr-grpo"
+            and all(o.changed == 0 for o in own.outcomes if o.name == name)
+        ]
+        for kind, own in found.items()
+    }
+    return table(
+        ("update", "as plain at every checkpoint and strength"),
+        ((kind, ", ".join(own)) for kind, own in names.items()),
+    )
+
+
+def agreements(found: Found) -> str:
+    """R² of gains predicted by one half of the prompts, observed on the other."""
+    return table(("gains of", "steps", "R²", "within 95% noise"), _agreements(found))
 
 
 def _agreements(found: Found) -> Iterator[list[str]]:
-    for objective in ("entropy", "reward"):
-        trials = {
-            kind: [
-                o
-                for o in _tried(own, objective)
-                if o.changed > 0 or o.name == "dr-grpo"
-            ]
+    for objective in OBJECTIVES:
+        # The half that predicts chose the frontier's tokens.
+        pairs = {
+            kind: [p for p in _pairs(own, objective) if not p[0].chosen]
             for kind, own in found.items()
         }
-        every = [o for own in trials.values() for o in own]
-        trials |= {"all": every, "but GRPO": [o for o in every if o.name != "grpo"]}
-        for kind, own in trials.items():
-            a = agreement(own)
+        every = [pair for own in pairs.values() for pair in own]
+        pairs["both"] = every
+        pairs["both, without GRPO"] = [p for p in every if p[0].name != "grpo"]
+        for kind, own in pairs.items():
+            a = agreement([gain(*pair) for pair in own])
             yield [
-                *(kind, objective, str(a.steps)),
-                *(f"{a.slope:.2f}", f"{a.r2:.3f}", f"{a.share:.2f}"),
+                *(f"{objective}, {kind}", str(a.steps), f"{a.r2:.2f}"),
+                f"{a.within} of {a.judged}",
             ]
 
 
-def _ranks(found: Found) -> str:
-    """Spearman's correlation of predicted with observed gains over plain."""
-
-    def cell(own: ComparisonTables, objective: str, name: str) -> str:
-        rows = [
-            o
-            for o in _tried(own, objective)
-            if o.checkpoint == name and o.changed > 0 and o.name != "dr-grpo"
-        ]
-        rank = spearmanr([o.gain for o in rows], [o.observed_gain for o in rows])
-        return f"{rank.statistic:.2f} of {len(rows)}"
-
+def ranks(found: Found) -> str:
+    """Spearman's ρ of gains predicted by one half and observed on the other."""
     names = dict.fromkeys(o.checkpoint for own in found.values() for o in own.outcomes)
     return table(
-        ("rank of predicted and observed gain, update", "of", *names),
+        ("ρ of gains", *names),
         (
-            (kind, objective, *(cell(own, objective, name) for name in names))
+            (
+                f"{objective}, {kind}{', without frontier' * (not chosen)}",
+                *(
+                    _rank([p for p in pairs if p[0].checkpoint == name])
+                    for name in names
+                ),
+            )
+            for chosen in (True, False)
+            for objective in OBJECTIVES
             for kind, own in found.items()
-            for objective in ("entropy", "reward")
+            for pairs in [
+                [p for p in _pairs(own, objective) if chosen or not p[0].chosen]
+            ]
         ),
     )
+
+
+def _rank(pairs: Sequence[Pair]) -> str:
+    both = [gain(*pair) for pair in pairs]
+    rank = stats.spearmanr(
+        [g.predicted.value for g in both], [g.observed.value for g in both]
+    )
+    return f"{rank.statistic:.2f} of {len(both)}"
 
 
 def _fixed(found: Found) -> str:
@@ -98,7 +179,7 @@ def _fixed(found: Found) -> str:
         (
             (kind, objective, *_left_out(_tried(own, objective)))
             for kind, own in found.items()
-            for objective in ("entropy", "reward")
+            for objective in OBJECTIVES
         ),
     )
 
@@ -153,9 +234,19 @@ def _group(some: Iterable[str]) -> str:
 def _by_point(
     head: str, own: ComparisonTables, objective: str, cell: Callable[[Outcome], str]
 ) -> str:
-    """A row an intervention that was tried, a column a checkpoint."""
-    names = dict.fromkeys(o.checkpoint for o in own.outcomes)
+    """A row per intervention that was tried, a column per checkpoint."""
+    names = dict.fromkeys(
+        # A batch that was drawn afresh is not kept, so it cannot be counted.
+        f"{o.checkpoint}, {after(o.checkpoint, o.minibatch)}"
+        if o.update == "recorded"
+        else o.checkpoint
+        for o in own.outcomes
+    )
     rows: dict[str, list[str]] = {}
     for o in _tried(own, objective):
         rows.setdefault(o.settings, [o.settings]).append(cell(o))
     return table((head, *names), rows.values())
+
+
+if __name__ == "__main__":
+    print(tables(committed()))

@@ -1,12 +1,23 @@
-"""Rows of the long runs, and the tables of the README."""
+"""Rows of the long runs, and the tables of the README.
+
+Usage: python -m studies.long_run_tables, from the root of the repository, prints them,
+and those of the trainings under a bonus, from the tables in studies/interventions. It
+takes seconds and trains nothing.
+"""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 from scipy import stats
 
+from entrometer.runs.rows import read_rows
+from studies.long_run_smollm2 import batches, held_out
 from studies.markdown import table
+
+HERE = Path(__file__).parent / "interventions"
+RESAMPLES = 20_000
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,14 +65,24 @@ def tables(runs: Sequence[LongRun], steps: Sequence[Step]) -> str:
                 _runs(runs),
             ),
             table(("loss", "entropy", "pass@1", "pass@8"), _over_steps(runs)),
-            table(
-                (
-                    *("one step", "long run", "Spearman's ρ of the means"),
-                    "by seed, mean [95%]",
-                ),
-                _ranks(runs, steps),
-            ),
+            ranks(runs, steps),
         ]
+    )
+
+
+def ranks(runs: Sequence[LongRun], steps: Sequence[Step]) -> str:
+    """Spearman's ρ of gains after one step with gains at the end."""
+    return table(
+        (
+            *(
+                "one step",
+                "long run",
+                "Spearman's ρ of the means",
+                "mean ρ of the seeds",
+            ),
+            *("95%, seeds as units", "95%, losses as units"),
+        ),
+        _ranks(runs, steps),
     )
 
 
@@ -122,18 +143,34 @@ def _ranks(runs: Sequence[LongRun], steps: Sequence[Step]) -> Iterator[list[str]
             )
             gain = end[name] - plain[name]
             whole = stats.spearmanr(step.mean(axis=1), gain.mean(axis=1)).statistic
-            each = np.array(
-                [
-                    stats.spearmanr(step[:, i], gain[:, i]).statistic
-                    for i in range(len(seeds))
-                ]
-            )
+            each = _spearman(step, gain)
             arm = stats.t.ppf(0.975, len(seeds) - 1) * _error(each)
             mean = each.mean()
+            low, high = _by_losses(step, gain)
             yield [
-                *(f"{objective}, {way}", name, f"{whole:+.2f}"),
-                f"{mean:+.2f} [{mean - arm:+.2f}, {mean + arm:+.2f}]",
+                *(f"{objective}, {way}", name, f"{whole:+.2f}", f"{mean:+.2f}"),
+                f"[{mean - arm:+.2f}, {mean + arm:+.2f}]",
+                f"[{low:+.2f}, {high:+.2f}]",
             ]
+
+
+def _by_losses(step: np.ndarray, gain: np.ndarray) -> np.ndarray:
+    """95% percentile interval of the mean ρ over seeds, by resampling losses."""
+    L = len(step)
+    drawn = np.random.default_rng(0).integers(L, size=(RESAMPLES, L))
+    found: np.ndarray = np.percentile(
+        _spearman(step[drawn], gain[drawn]).mean(axis=-1), (2.5, 97.5)
+    )
+    return found
+
+
+def _spearman(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """Spearman's ρ over losses, the last axis but one, for each seed, the last."""
+    a, b = (stats.rankdata(z, axis=-2) for z in (x, y))
+    a, b = (z - z.mean(axis=-2, keepdims=True) for z in (a, b))
+    sizes = np.sqrt(np.square(a).sum(axis=-2) * np.square(b).sum(axis=-2))
+    found: np.ndarray = (a * b).sum(axis=-2) / sizes
+    return found
 
 
 def _grid(
@@ -144,3 +181,15 @@ def _grid(
 
 def _error(x: np.ndarray) -> float:
     return float(x.std(ddof=1) / np.sqrt(x.size))
+
+
+def committed() -> tuple[list[LongRun], list[Step]]:
+    """The rows that are kept here."""
+    return (
+        read_rows(HERE / "long-runs.parquet", LongRun),
+        read_rows(HERE / "one-step.parquet", Step),
+    )
+
+
+if __name__ == "__main__":
+    print(tables(*committed()), batches(), held_out(), sep="\n\n")

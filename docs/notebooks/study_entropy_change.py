@@ -34,7 +34,8 @@ own.groupby("checkpoint", sort=False)["eta"].agg(["min", "max", "count"])
 # ## Predicted and observed
 #
 # Every point is a step that was taken. On the diagonal the slope says it all; beside it the step
-# has left the linear regime.
+# has left the linear regime. Both are of the same prompts and share their noise; arms are 95% intervals over
+# prompts, given the one update batch.
 
 # %%
 fig, ax = plt.subplots(figsize=(5, 4), layout="constrained")

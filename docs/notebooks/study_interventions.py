@@ -24,7 +24,7 @@ import numpy as np
 import pandas as pd
 from scipy.stats import spearmanr
 
-from entrometer.report.agreement import agreement
+from entrometer.report.agreement import agreement, gain
 from entrometer.runs.comparison import Outcome
 from entrometer.runs.rows import read_rows
 
@@ -38,39 +38,53 @@ kept = tried.query("objective == 'entropy' and batch == 'recorded'")
 kept.pivot_table("observed_gain", "name", "checkpoint", sort=False).round(4)
 
 # %% [markdown]
+# Every figure here is for one update batch per checkpoint: 8 prompts, of which 5, 6, 3 and 3 carry a
+# gradient, and 2, 3, 1 and 1 of 4 in a stale minibatch (`python -m studies.signal`). Intervals are over
+# evaluation prompts, given that batch.
+#
 # ## Predicted and taken
 #
-# Differences from plain Dr-GRPO, in nats a token and in reward a response. GRPO's loss is so much
-# larger that AdamW's second moment answers within the step. Slope and R² are of the changes
-# themselves, predicted on observed, through 0.
+# Gains over plain Dr-GRPO, in nats per token and in reward per response. One half of the prompts predicts
+# and the other observes the step: on the same half, both would share the noise of its prompts. R² has no
+# line fitted: 1 is exact, 0 as good as predicting no gain. GRPO's loss is so much larger that AdamW's second
+# moment answers within the step. The frontier is left out, for the half that predicts chose its tokens.
 
 # %%
-taken = [
-    o
-    for place in ("recorded", "stale")
-    for o in read_rows(study / place / "outcomes.parquet", Outcome)
-    if o.tried and (o.changed > 0 or o.name == "dr-grpo")
-]
+taken = {"entropy": [], "reward": []}
+for place in ("recorded", "stale"):
+    rows = read_rows(study / place / "outcomes.parquet", Outcome)
+    base = {(o.checkpoint, o.objective): o for o in rows if o.name == "dr-grpo"}
+    for o in rows:
+        if o.tried and o.changed > 0 and not o.chosen:
+            pair = gain(o, base[o.checkpoint, o.objective])
+            taken[o.objective].append((o.name, pair))
 fig, axes = plt.subplots(1, 2, figsize=(9, 3.6), layout="constrained")
-for ax, objective in zip(axes, ("entropy", "reward"), strict=True):
-    part = tried[tried["objective"] == objective]
+for ax, (objective, pairs) in zip(axes, taken.items(), strict=True):
     for grpo, label in ((False, "all others"), (True, "GRPO")):
-        own = part[(part["name"] == "grpo") == grpo]
-        ax.errorbar(
-            own["gain"],
-            own["observed_gain"],
-            yerr=1.96 * own["observed_gain_se"],
-            fmt="o",
-            ms=3,
-            lw=0.6,
-            label=label,
-        )
-    own = [o for o in taken if o.objective == objective and o.name != "grpo"]
-    fit = agreement(own)
-    ax.set_title(f"{objective}: slope {fit.slope:.2f}, R² {fit.r2:.3f} without GRPO")
+        own = [pair for name, pair in pairs if (name == "grpo") == grpo]
+        x, y = ([side.value for side in sides] for sides in zip(*own, strict=True))
+        arms = [pair.observed.high - pair.observed.value for pair in own]
+        ax.errorbar(x, y, yerr=arms, fmt="o", ms=3, lw=0.6, label=label)
+    whole = agreement([pair for _, pair in pairs]).r2
+    others = agreement([pair for name, pair in pairs if name != "grpo"]).r2
+    ax.set_title(f"{objective}: R² {whole:.2f}, without GRPO {others:.2f}")
     ax.axline((0, 0), slope=1, color="grey", lw=0.8)
-    ax.set(xlabel="predicted gain", ylabel="observed gain")
+    ax.set(xlabel="predicted by one half", ylabel="observed on the other half")
 _ = axes[0].legend(frameon=False)
+
+# %% [markdown]
+# Does the prediction rank the losses? Spearman's ρ by checkpoint, again across halves (with the frontier, as
+# in the study's table):
+
+# %%
+key = ["batch", "checkpoint", "objective"]
+plains = both[both["name"] == "dr-grpo"].set_index(key)["elsewhere"]
+ranked = tried.join(plains.rename("plain"), on=key)
+ranked["predicted by the other half"] = ranked["elsewhere"] - ranked["plain"]
+ranked.groupby(key, sort=False)[["predicted by the other half", "observed_gain"]].apply(
+    lambda part: spearmanr(*part.to_numpy().T).statistic
+).unstack("checkpoint").round(2)
+
 # %% [markdown]
 # ## Kept up
 #
@@ -93,19 +107,21 @@ pd.DataFrame(
 ).round(4)
 
 # %% [markdown]
-# So one of 0.03 could give back more than plain drains, and [a training](training.py) under it does:
-# entropy rises until the policy is lost, within eight steps. One of 0.003 should then have kept a third
-# of the draining, and kept nothing that can be seen: the reward's pull answers. The figure is a bound.
+# So one of 0.03 could give back more than plain drains, and in [one training](training.py) under it entropy
+# rose until the policy was lost, within eight steps. One of 0.003 would then keep a third of the draining; in
+# its one training entropy was no higher than in the one plain training. How far two plain trainings differ
+# was not measured, so neither tells what such a bonus keeps (`python -m studies.long_run_tables`).
 #
 # ## Does one step foretell a training?
 #
-# Eleven losses with eight seeds on the tiny policy: gains over plain after one step, ranked with
-# gains at the end.
+# Ten losses and plain with eight seeds on the tiny policy: gains over plain after one step, ranked with
+# gains at the end. With the losses as units the 95% interval of the mean ρ is [0.08, 0.78] (losses drawn
+# anew with replacement; `python -m studies.long_run_tables`).
 
 # %%
 one = pd.read_parquet(study / "one-step.parquet")
 long = pd.read_parquet(study / "long-runs.parquet").set_index(["loss", "seed"])
-gain = one[(one["objective"] == "entropy") & (one["loss"] != "dr-grpo")].set_index(
+first = one[(one["objective"] == "entropy") & (one["loss"] != "dr-grpo")].set_index(
     ["loss", "seed"]
 )["predicted"]
 end = (
@@ -116,8 +132,10 @@ end = (
     .to_numpy()
 )
 rho = [
-    spearmanr(gain.xs(s, level="seed"), end.reindex(gain.index).xs(s, level="seed"))[0]
-    for s in sorted(gain.index.get_level_values("seed").unique())
+    spearmanr(first.xs(s, level="seed"), end.reindex(first.index).xs(s, level="seed"))[
+        0
+    ]
+    for s in sorted(first.index.get_level_values("seed").unique())
 ]
 print(f"entropy: ρ = {np.mean(rho):.2f}, by seed {np.round(rho, 2)}")
 
@@ -128,7 +146,7 @@ print(f"entropy: ρ = {np.mean(rho):.2f}, by seed {np.round(rho, 2)}")
 # %%
 share = 0.1 / (1 - 0.9**9)
 means = long["entropy_24"].groupby("loss").mean()
-one_step = gain.groupby("loss").mean()
+one_step = first.groupby("loss").mean()
 pd.DataFrame(
     {
         "one step": one_step,

@@ -77,7 +77,8 @@ print(f"noise scale over all steps: {trace / signal:.0f} prompts; an update has 
 # %% [markdown]
 # ## Predicted and observed
 #
-# Every eighth step the trainer foretold what its step would do to entropy, and then looked.
+# Every eighth step the trainer predicted what its step would do to entropy, and then measured it, on the
+# same held-out prompts: what the two share of the noise of those prompts is no evidence.
 
 # %%
 plain.dropna(subset="predicted_change/predicted").set_index("step")[
