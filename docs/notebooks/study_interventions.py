@@ -70,7 +70,7 @@ for ax, (objective, pairs) in zip(axes, taken.items(), strict=True):
     ax.set_title(f"{objective}: R² {whole:.2f}, without GRPO {others:.2f}")
     ax.axline((0, 0), slope=1, color="grey", lw=0.8)
     ax.set(xlabel="predicted by one half", ylabel="observed on the other half")
-_ = axes[0].legend(frameon=False)
+_ = axes[0].legend(frameon=False, loc="upper left")
 
 # %% [markdown]
 # Does the prediction rank the losses? Spearman's ρ by checkpoint, again across halves (with the frontier, as

@@ -1,0 +1,255 @@
+"""What README, docs and studies say is what the committed tables give."""
+
+import re
+import runpy
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from entrometer.runs import comparison, influence
+from entrometer.runs.rows import read_rows
+
+ROOT = Path(__file__).parents[2]
+STUDIES = ROOT / "studies"
+COMMANDS = ("signal", "influence_tables", "interventions_tables", "long_run_tables")
+NUMBER = r"-?\d+(?:\.\d+)?"
+
+
+def text(path):
+    """A page on one line, with a plain minus and without marks of comments."""
+    page = (ROOT / path).read_text(encoding="utf-8")
+    page = re.sub(r"^# ?", "", page, flags=re.MULTILINE)
+    return " ".join(page.split()).replace("−", "-")
+
+
+def said(path, pattern):
+    """Numbers in the one place of a page that a pattern finds."""
+    (found,) = re.findall(pattern, text(path))
+    return [float(x) for x in re.findall(NUMBER, found)]
+
+
+@pytest.fixture(scope="module")
+def printed():
+    """Tables that each command prints, by their heads."""
+
+    def run(name):
+        pieces = []
+
+        def keep(*some, sep=" "):
+            pieces.append(sep.join(some))
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr("builtins.print", keep)
+            runpy.run_path(str(STUDIES / f"{name}.py"), run_name="__main__")
+        tables = "\n\n".join(pieces).split("\n\n")
+        return {table.split("\n")[0]: table for table in tables}
+
+    return {name: run(name) for name in COMMANDS}
+
+
+def one(tables, head):
+    """The table that has this among its heads."""
+    (found,) = [table for heads, table in tables.items() if f"| {head} |" in heads]
+    return found
+
+
+def cells(table):
+    """Rows of a table by their first cell."""
+    rows = [line.strip("| ").split(" | ") for line in table.split("\n")[2:]]
+    return {first: rest for first, *rest in rows}
+
+
+@pytest.mark.parametrize(
+    ("page", "command", "heads"),
+    [
+        (
+            "interventions",
+            "interventions_tables",
+            [
+                *("recorded, entropy", "recorded, reward"),
+                *("stale, entropy", "stale, reward"),
+                *("gains in", "gains of", "ρ of gains"),
+            ],
+        ),
+        ("interventions", "long_run_tables", ["one step", "steps", "step"]),
+        (
+            "influence",
+            "influence_tables",
+            [r"Σ\|I_h\| in the top 1%", "tokens taken out, difference in"],
+        ),
+    ],
+)
+def test_tables_of_a_page_are_those_that_its_command_prints(
+    printed, page, command, heads
+):
+    readme = (STUDIES / page / "README.md").read_text(encoding="utf-8")
+    assert f"python -m studies.{command}" in readme
+    for head in heads:
+        assert one(printed[command], head) in readme, head
+
+
+def ranks(printed, name):
+    row = cells(one(printed["interventions_tables"], "ρ of gains"))[name]
+    return [float(cell.split(" of ")[0]) for cell in row]
+
+
+@pytest.mark.parametrize(
+    ("path", "patterns"),
+    [
+        (
+            "README.md",
+            {
+                "entropy, recorded": r"gains in entropy with Spearman's ρ of (.*?) aga",
+                "entropy, stale": r"on stale minibatches with (.*?)\. Gains in rew",
+                "reward, recorded": r"to rank on 128 prompts: (.*?), and",
+                "reward, stale": r"to rank on 128 prompts: .*?, and (.*?) on stale",
+            },
+        ),
+        (
+            "studies/interventions/README.md",
+            {
+                "entropy, recorded": r"On recorded batches ρ is (.*?) at checkpoints",
+                "entropy, stale": r"on stale minibatches (0.*?)\. R²",
+                "reward, recorded": r"Reward: no\.\*\* ρ is (.*?) on recorded",
+                "reward, stale": r"on recorded batches and (.*?) on stale",
+            },
+        ),
+    ],
+)
+def test_ranks_that_are_said_are_across_halves(printed, path, patterns):
+    for name, pattern in patterns.items():
+        assert said(path, pattern) == ranks(printed, name), name
+    assert "python -m studies.interventions_tables" in text(path)
+
+
+def test_ranks_are_of_predictions_by_the_half_that_does_not_observe(printed):
+    for kind in ("recorded", "stale"):
+        path = STUDIES / "interventions" / kind / "outcomes.parquet"
+        rows = [o for o in read_rows(path, comparison.Outcome) if o.tried]
+        for objective in ("entropy", "reward"):
+            found = ranks(printed, f"{objective}, {kind}")
+            for step, rank in zip((8, 24, 40, 56), found, strict=True):
+                own = [
+                    o
+                    for o in rows
+                    if (o.checkpoint, o.objective) == (f"checkpoint-{step}", objective)
+                ]
+                plain = next(o for o in own if o.name == "dr-grpo")
+                differing = [o for o in own if o.changed > 0]
+                p = [o.elsewhere - plain.elsewhere for o in differing]
+                g = [o.observed - plain.observed for o in differing]
+                assert rank == round(stats.spearmanr(p, g).statistic, 2)
+
+
+def test_gains_in_reward_are_no_more_than_chance_gives(printed):
+    rows = cells(one(printed["interventions_tables"], "gains in"))
+    gains, bold, expected, kept = map(float, rows["reward"])
+    page = "studies/interventions/README.md"
+    assert said(page, r"gain in reward\*\*: (.*?) intervals leave") == [bold, gains]
+    assert said(page, r"leave 0 out where (\d+) are") == [round(expected)]
+    assert kept == 0
+    assert "keeps none of them" in text(page)
+    _, bold, _, kept = map(float, rows["entropy"])
+    assert said(page, r"Of the (\d+) bold gains in entropy it keeps \d+") == [bold]
+    assert said(page, r"bold gains in entropy it keeps (\d+)") == [kept]
+
+
+def test_five_remedies_are_plain_at_ratio_1_and_clip_v_everywhere(printed):
+    rows = cells(
+        one(
+            printed["interventions_tables"], "as plain at every checkpoint and strength"
+        )
+    )
+    ratios = {"ce-gppo", "cispo", "clip-higher", "kl-cov", "sapo"}
+    assert set(rows["recorded"][0].split(", ")) == ratios | {"clip-v"}
+    assert rows["stale"] == ["clip-v"]
+
+
+def test_sizes_of_the_agreement_that_are_said_are_printed(printed):
+    rows = cells(one(printed["interventions_tables"], "gains of"))
+    page = "studies/interventions/README.md"
+    r2 = {name: float(row[1]) for name, row in rows.items()}
+    assert said(page, r"R² is (\S+ and \S+): sizes") == [
+        *(r2["entropy, recorded"], r2["entropy, stale"])
+    ]
+    assert said(page, r"R² over both is (\S+), and \S+ without") == [
+        r2["entropy, both"]
+    ]
+    assert said(page, r"R² over both is \S+, and (\S+) without") == [
+        r2["entropy, both, without GRPO"]
+    ]
+    assert all(x < 0 for name, x in r2.items() if name.startswith("reward"))
+
+
+def test_share_of_the_top_hundredth_is_of_sizes_with_both_signs(printed):
+    rows = cells(one(printed["influence_tables"], r"Σ\|I_h\| in the top 1%"))
+    tops = []
+    for name, row in rows.items():
+        top, draining, raising = (float(x.rstrip("%")) for x in row[3:6])
+        tops.append(top)
+        assert draining > 0 < raising
+        assert top == pytest.approx(draining + raising, abs=1)
+        path = STUDIES / "influence" / "tokens.parquet"
+        tokens = read_rows(path, influence.Token)
+        sizes = np.sort([abs(t.entropy) for t in tokens if t.checkpoint == name])
+        most = sizes[-round(0.01 * sizes.size) :].sum() / sizes.sum()
+        assert top == round(100 * most)
+    ends = [min(tops), max(tops)]
+    assert said("README.md", r"1% of the tokens carry (.*?)% of") == ends
+    page = "studies/influence/README.md"
+    assert said(page, r"\*\*1% of the tokens carry (.*?)% of") == ends
+    notebook = "docs/notebooks/study_influence.py"
+    assert said(notebook, r"1% of the tokens carry (.*?)% ") == ends
+    for path in ("README.md", page, notebook):
+        assert "python -m studies.influence_tables" in text(path)
+
+
+def test_the_long_run_is_said_with_losses_as_units(printed):
+    table = one(printed["long_run_tables"], "one step")
+    *_, mean, _, by_losses = cells(table)["entropy, predicted"]
+    ends = [float(x) for x in re.findall(r"[+-]?\d\.\d+", by_losses)]
+    study, guide = "studies/interventions/README.md", "docs/how-to/choose.md"
+    assert said(study, r"with ρ = (.*?), 95%") == [float(mean)]
+    assert said(study, r"with ρ = .*?interval (\[.*?\])") == ends
+    assert said(guide, r"with ρ = (.*?\])") == [float(mean), *ends]
+    notebook = "docs/notebooks/study_interventions.py"
+    assert said(notebook, r"interval of the mean ρ is (\[.*?\])") == ends
+    for path in (study, guide, notebook):
+        assert "python -m studies.long_run_tables" in text(path)
+
+
+BATCH = r"of which (\d, \d, \d and \d) (?:prompts )?carry a gradient"
+STALE = r"of which (\d, \d, \d and \d) do"
+
+
+@pytest.mark.parametrize(
+    "page", ["interventions", "influence", "entropy-change", "kernel"]
+)
+def test_a_study_says_which_batch_its_errors_are_given(printed, page):
+    rows = cells(one(printed["signal"], "prompts with a gradient"))
+    path = f"studies/{page}/README.md"
+    counts = [int(cell.split(" of ")[0]) for cell in rows["the whole batch"]]
+    assert said(path, BATCH) == counts
+    assert "given one update batch" in text(path) or "given the one" in text(path)
+    assert "python -m studies.signal" in text(path)
+    if page == "interventions":
+        (stale,) = [row for name, row in rows.items() if "stale" in name]
+        assert said(path, STALE) == [int(cell.split(" of ")[0]) for cell in stale]
+
+
+def test_the_reference_run_says_which_batches_its_errors_are_given(printed):
+    (row,) = cells(one(printed["signal"], "step")).values()
+    path = "studies/reference/README.md"
+    assert said(path, r"8 prompts (\d, .*?) carry a gradient") == [*map(int, row)]
+    assert "python -m studies.signal" in text(path)
+
+
+def test_prompts_with_a_gradient_are_those_whose_tokens_have_one(printed):
+    rows = cells(one(printed["signal"], "prompts with a gradient"))
+    tokens = read_rows(STUDIES / "influence" / "tokens.parquet", influence.Token)
+    for step, cell in zip((8, 24, 40, 56), rows["the whole batch"], strict=True):
+        own = [t for t in tokens if t.checkpoint == f"checkpoint-{step}"]
+        carrying = {t.group for t in own if t.alpha != 0}
+        assert cell == f"{len(carrying)} of {len({t.group for t in own})} prompts"
