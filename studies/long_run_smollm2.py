@@ -32,7 +32,7 @@ class Training(NamedTuple):
 
 
 TRAININGS = {
-    # One step names it, by far the most entropy at no cost that was seen.
+    # Of the strengths that were compared, one step keeps most entropy with it.
     "strong": Training("entropy-bonus:alpha=0.03", 8, evaluated=False),
     # A tenth: what one step shows of it, kept up.
     "weak": Training("entropy-bonus:alpha=0.003", 32, evaluated=True),

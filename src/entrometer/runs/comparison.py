@@ -37,7 +37,7 @@ class Outcome:
     share: float
     """Share of the minibatch in the step; the rest is momentum of earlier ones. An
     intervention that is kept up comes to `1 / share` times its gain a step if nothing
-    answers it; trainings gave a fifth to all of that."""
+    answers it, which is no forecast of a training."""
     name: str
     """Of the intervention."""
     settings: str
