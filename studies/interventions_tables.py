@@ -131,8 +131,8 @@ def _agreements(found: Found) -> Iterator[list[str]]:
             for kind, own in found.items()
         }
         every = [pair for own in pairs.values() for pair in own]
-        pairs["both"] = every
-        pairs["both, without GRPO"] = [p for p in every if p[0].name != "grpo"]
+        pairs["all"] = every
+        pairs["all, without GRPO"] = [p for p in every if p[0].name != "grpo"]
         for kind, own in pairs.items():
             a = agreement([gain(*pair) for pair in own])
             yield [

@@ -174,11 +174,9 @@ def test_sizes_of_the_agreement_that_are_said_are_printed(printed):
     assert said(page, r"R² is (\S+ and \S+): sizes") == [
         *(r2["entropy, recorded"], r2["entropy, stale"])
     ]
-    assert said(page, r"R² over both is (\S+), and \S+ without") == [
-        r2["entropy, both"]
-    ]
-    assert said(page, r"R² over both is \S+, and (\S+) without") == [
-        r2["entropy, both, without GRPO"]
+    assert said(page, r"R² over all is (\S+), and \S+ without") == [r2["entropy, all"]]
+    assert said(page, r"R² over all is \S+, and (\S+) without") == [
+        r2["entropy, all, without GRPO"]
     ]
     assert all(x < 0 for name, x in r2.items() if name.startswith("reward"))
 
