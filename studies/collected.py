@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 from entrometer.api.progress import Ticker
 from entrometer.report import write_figures
-from entrometer.runs.rows import write_rows
+from entrometer.runs.rows import read_rows, write_rows
 
 REFERENCE = Path(__file__).parent / "reference"
 
@@ -17,6 +17,19 @@ Tables = TypeVar("Tables")
 def checkpoints(*steps: int) -> tuple[str, ...]:
     """Directories of reference checkpoints."""
     return tuple(str(REFERENCE / f"checkpoint-{step}") for step in steps)
+
+
+def committed_tables(folder: Path, kinds: Mapping[str, type]) -> dict[str, Any]:
+    """Rows of the tables in a study's folder, by name.
+
+    A table that experiments gained after the study was measured is left out.
+    """
+    paths = {name: folder / f"{name}.parquet" for name in kinds}
+    return {
+        name: read_rows(path, kinds[name])
+        for name, path in paths.items()
+        if path.is_file()
+    }
 
 
 def collected(

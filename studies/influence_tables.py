@@ -10,8 +10,8 @@ from pathlib import Path
 import numpy as np
 
 from entrometer.runs.influence import TABLES, InfluenceTables, Token
-from entrometer.runs.rows import read_rows
 from studies.chance import HEADS, Difference, chance
+from studies.collected import committed_tables
 from studies.markdown import table
 from studies.signal import after
 
@@ -20,9 +20,7 @@ HERE = Path(__file__).parent / "influence"
 
 def committed() -> InfluenceTables:
     """The tables that are kept here."""
-    return InfluenceTables(
-        **{n: read_rows(HERE / f"{n}.parquet", row) for n, row in TABLES.items()}
-    )
+    return InfluenceTables(**committed_tables(HERE, TABLES))
 
 
 def tables(found: InfluenceTables) -> str:

@@ -16,8 +16,8 @@ from scipy import stats
 
 from entrometer.report.agreement import agreement, gain
 from entrometer.runs.comparison import TABLES, ComparisonTables, Outcome
-from entrometer.runs.rows import read_rows
 from studies.chance import HEADS, Difference, chance
+from studies.collected import committed_tables
 from studies.markdown import table
 from studies.signal import after
 
@@ -32,12 +32,7 @@ Pair = tuple[Outcome, Outcome]
 def committed() -> dict[str, ComparisonTables]:
     """The comparisons whose tables are kept here."""
     return {
-        kind: ComparisonTables(
-            **{
-                name: read_rows(HERE / kind / f"{name}.parquet", row)
-                for name, row in TABLES.items()
-            }
-        )
+        kind: ComparisonTables(**committed_tables(HERE / kind, TABLES))
         for kind in ("recorded", "stale")
     }
 

@@ -9,9 +9,7 @@ the batches that the studies are about.
 from functools import cache
 from typing import NamedTuple
 
-import numpy as np
-
-from entrometer.experiments.update_batch import minibatch_rows
+from entrometer.experiments.update_batch import recorded_batch
 from entrometer.runs import read_update, update_path
 from studies.collected import REFERENCE
 from studies.markdown import table
@@ -31,10 +29,8 @@ class Signal(NamedTuple):
 @cache
 def signal(step: int, part: int = 1, parts: int = 1) -> Signal:
     """Count the prompts of the batch that made a step, or of a part of that batch."""
-    batch = read_update(update_path(REFERENCE, step))
-    rows = minibatch_rows(batch.group, part, parts)
-    pulled = [row for row in rows if np.any(batch.advantage[row] != 0)]
-    return Signal(len({*batch.group[pulled]}), len({*batch.group[rows]}))
+    batch = recorded_batch(read_update(update_path(REFERENCE, step)))
+    return Signal(*batch.minibatch(part, parts).groups_with_signal)
 
 
 def after(checkpoint: str, minibatch: str = "1/1") -> Signal:

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from entrometer.runs.kernel import TABLES, KernelTables
-from entrometer.runs.rows import read_rows
+from studies.collected import committed_tables
 from studies.kernel_tables import tables
 from studies.markdown import table
 
@@ -20,8 +20,7 @@ def test_a_table_without_rows_has_heads():
 
 
 def test_every_row_of_a_study_has_a_cell_for_each_head():
-    rows = {n: read_rows(KERNEL / f"{n}.parquet", kind) for n, kind in TABLES.items()}
-    found = tables(KernelTables(**rows)).split("\n\n")
+    found = tables(KernelTables(**committed_tables(KERNEL, TABLES))).split("\n\n")
     assert len(found) == 6
     for one in found:
         heads, rule, *lines = one.split("\n")
