@@ -60,6 +60,12 @@ def test_each_limit(answer, reason):
     assert reason in excess(answer, length=100)
 
 
+def test_powers_are_limited_only_before_a_parser_that_computes_them():
+    assert excess("**18**", length=100)
+    assert not excess("**18**", length=100, powers=False)
+    assert excess("9" * 31, length=100, powers=False)
+
+
 @pytest.mark.parametrize("piece", ["^", "**", "^{", "^(", "9^", "(", "9", "\\left"])
 def test_the_limits_themselves_take_no_time(piece):
     start = time.perf_counter()

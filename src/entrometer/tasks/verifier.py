@@ -6,10 +6,12 @@ import os
 import threading
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from fractions import Fraction
+from functools import lru_cache
 from weakref import WeakSet
 
 from entrometer.errors import InvalidValue
-from entrometer.tasks.plain_numbers import holds_one_number, plain_numbers_equal
+from entrometer.tasks.number_answer import read_answer, read_reference
 from entrometer.tasks.template import LONGEST_ANSWER
 from entrometer.tasks.verifier_limits import excess
 from entrometer.tasks.verifier_process import VerifierProcess, VerifierUnavailable
@@ -21,12 +23,14 @@ _LEAST_MEMORY_MIB = 128
 
 @dataclass(eq=False)
 class Verifier:
-    """Judges answers by math-verify, in a process with a limit of time and of memory.
+    """Judges answers: numbers by a grammar of its own, the rest by math-verify.
 
-    An answer passes three gates. Text that is over a limit of size is no answer, and is
-    not parsed. Plain numbers are compared as numbers. The rest goes to a worker, which
-    forks a judge for each; a judge that takes too long or too much is killed, and the
-    answer is not equal. No judge sees what another has done.
+    Text that is over a limit of size is no answer, and is not parsed. Where the
+    reference is a number, the answer must be one number by the grammar in
+    docs/tasks.md, and the two are compared as exact fractions. Other references go to a
+    worker with math-verify, which forks a judge for each answer; a judge that takes too
+    long or too much memory is killed, and the answer is not equal. No judge sees what
+    another has done.
 
     The worker starts with the first answer that needs it, sleeps between answers, and
     ends with `close`, with the block of a `with`, or with this process. Any number of
@@ -71,21 +75,19 @@ class Verifier:
         r"""Return whether `answer`, untrusted text, equals `reference`.
 
         Args:
-            reference: The right answer: a number, or mathematics that math-verify
-                finds in a text, such as `1/2`, `$x^2$` or `\frac{1}{2}`.
+            reference: The right answer: a number such as `18`, `-7.5` or `1/2`, or
+                mathematics that math-verify finds in a text, such as `$x^2$`.
             answer: What is judged. Over any limit it is not equal.
 
         Raises:
             InvalidValue: The reference is over a limit, or has no mathematics.
             VerifierUnavailable: math-verify is missing, or its process cannot run.
         """
-        if reason := excess(reference, length=self.length):
-            raise _bad_reference(reference, reason)
-        if excess(answer, length=self.length):
+        expected = _number(reference, self.length)
+        if excess(answer, length=self.length, powers=expected is None):
             return False
-        plain = plain_numbers_equal(reference, answer)
-        if plain is not None:
-            return plain
+        if expected is not None:
+            return read_answer(answer) == expected
         verdict = self._ask(reference, answer)
         if verdict == UNREADABLE:
             raise _bad_reference(reference, "nothing that math-verify reads")
@@ -153,12 +155,26 @@ def verify_many(pairs: Iterable[tuple[str, str]]) -> list[bool]:
 
 
 def verify_number(reference: str, answer: str) -> bool:
-    """Return whether `answer` holds one number, and `verify` says it is right.
+    """Return `verify` for a task whose references are numbers.
 
-    `verify` works a sum out: the question, copied, would be a right answer. Where the
-    working out is what a task asks for, this is its judge.
+    math-verify has no part in it: it works sums out, so that the question, copied,
+    would be a right answer, and it takes one number out of a text such as "not 18".
+
+    Raises:
+        InvalidValue: The reference is over a limit, or is not a number.
     """
-    return holds_one_number(answer) and verify(reference, answer)
+    if _number(reference, _SHARED.length) is None:
+        raise _bad_reference(reference, "something else than a number")
+    return verify(reference, answer)
+
+
+# Each problem has many answers.
+@lru_cache(maxsize=1024)
+def _number(reference: str, length: int) -> Fraction | None:
+    """The number that a reference is, None if it is for math-verify to read."""
+    if reason := excess(reference, length=length):
+        raise _bad_reference(reference, reason)
+    return read_reference(reference)
 
 
 def _bad_reference(reference: str, reason: str) -> InvalidValue:

@@ -18,8 +18,11 @@ _BLANK = re.compile(r"\s*")
 _CLOSING = {"(": ")", "[": "]", "{": "}"}
 
 
-def excess(text: str, *, length: int) -> str:
+def excess(text: str, *, length: int, powers: bool = True) -> str:
     """Return what in `text` passes a limit, "" if nothing does.
+
+    Powers are limited for a parser that computes them. The grammar of numbers does not,
+    and reads `**18**` as bold.
 
     Time is at most quadratic in `length`, the characters that are allowed; longer text
     is not read. These limits are for what is certainly no answer: what remains may
@@ -27,7 +30,8 @@ def excess(text: str, *, length: int) -> str:
     """
     if len(text) > length:
         return f"{len(text)} characters, where {length} are the limit"
-    for character in text:
+    # Most answers are printable ASCII, which has none of these.
+    for character in "" if text.isascii() and text.isprintable() else text:
         category = unicodedata.category(character)
         if category in _UNPRINTABLE and character not in _BLANKS:
             return f"the character U+{ord(character):04X} of category {category}"
@@ -37,7 +41,7 @@ def excess(text: str, *, length: int) -> str:
     depth = _nesting(text)
     if depth > DEEPEST_NESTING:
         return f"brackets {depth} deep, where {DEEPEST_NESTING} is the limit"
-    return _excess_of_powers(text)
+    return _excess_of_powers(text) if powers else ""
 
 
 def _nesting(text: str) -> int:

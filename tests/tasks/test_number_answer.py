@@ -1,0 +1,137 @@
+"""The grammar of an answer to a number task: it accepts its forms, and nothing else."""
+
+import time
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from benchmarks.verifier.right_forms import RIGHT
+from benchmarks.verifier.wrong_forms import WRONG
+from entrometer.tasks import verify_number
+from entrometer.tasks.number_answer import MOST_LAYERS, read_answer, read_reference
+
+
+def pairs(families):
+    return [
+        pytest.param(reference, answer, id=f"{family}: {reference} | {answer!r}")
+        for family, forms in families.items()
+        for reference, answers in forms.items()
+        for answer in answers
+    ]
+
+
+@pytest.mark.parametrize(("reference", "answer"), pairs(RIGHT))
+def test_a_right_form_scores(reference, answer):
+    assert verify_number(reference, answer)
+
+
+@pytest.mark.parametrize(("reference", "answer"), pairs(WRONG))
+def test_a_wrong_form_does_not_score(reference, answer):
+    assert not verify_number(reference, answer)
+
+
+def test_the_forms_are_many_and_none_is_listed_twice():
+    for families, least in [(RIGHT, 120), (WRONG, 200)]:
+        listed = [pair.values for pair in pairs(families)]
+        assert len(set(listed)) == len(listed) >= least
+    right, wrong = ({p.values for p in pairs(f)} for f in (RIGHT, WRONG))
+    assert not right & wrong
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [("18", 18), ("$18$", 18), (r"\boxed{-7.5}", -7.5), ("7%", 7), ("$1,080", 1080)],
+)
+def test_a_reference_is_a_bare_number(text, value):
+    assert read_reference(text) == value
+
+
+@pytest.mark.parametrize(
+    "text", ["2x", "$2m$", "18 dollars", "x = 5", "36/2", "2^3", "5!", "blue", ""]
+)
+def test_a_reference_with_words_or_letters_is_left_to_math_verify(text):
+    assert read_reference(text) is None
+
+
+RIGHT_ANSWERS = st.sampled_from(
+    [(pair.values[0], pair.values[1]) for pair in pairs(RIGHT)]
+)
+
+
+@given(RIGHT_ANSWERS, st.sampled_from(["!", "½", "/x", "/2", r"\pi", "?", "9", "i"]))
+def test_no_right_answer_stays_right_with_a_sign_behind_it(pair, behind):
+    reference, answer = pair
+    assert not verify_number(reference, answer.strip() + behind)
+
+
+@given(RIGHT_ANSWERS, st.sampled_from(["²", "³", "⁻¹", "^2", "**2", "^{2}"]))
+def test_no_right_answer_stays_right_with_a_power_behind_it(pair, power):
+    reference, answer = pair
+    # An area is no power of the number: `18 km` and `18 km²` are both 18.
+    if not answer[-1].isalpha():
+        assert not verify_number(reference, answer.strip() + power)
+
+
+@given(RIGHT_ANSWERS, st.sampled_from([" thousand", " or 3", " - 1", " not", " dozen"]))
+def test_no_right_answer_stays_right_with_a_word_behind_it(pair, behind):
+    reference, answer = pair
+    assert not verify_number(reference, answer + behind)
+
+
+@given(
+    RIGHT_ANSWERS, st.sampled_from(["not ", "~", "≈", r"\neq ", "> ", "1", "√", "- "])
+)
+def test_no_right_answer_stays_right_with_something_before_it(pair, before):
+    reference, answer = pair
+    if read_reference(reference) != 0 or before != "- ":
+        assert not verify_number(reference, before + answer.strip())
+
+
+@given(st.text("0123456789.,-/$%(){}[]*_\"'` \\=exk^²½fracboxedtextnot", max_size=40))
+def test_any_text_is_a_number_or_none(text):
+    value = read_answer(text)
+    if value is not None:
+        assert any(character in "0123456789½" for character in text)
+        # A minus in the text is in the value or in an exponent; none appears from air.
+        assert value >= 0 or "-" in text
+
+
+def test_markup_is_peeled_up_to_a_limit():
+    within = "(" * MOST_LAYERS + "18" + ")" * MOST_LAYERS
+    assert read_answer(within) == 18
+    assert read_answer(f"({within})") is None
+
+
+@pytest.mark.parametrize(
+    "piece",
+    [
+        *(
+            "1",
+            "1 ",
+            "1,",
+            "1,111",
+            "1 111 ",
+            "(",
+            "'\"",
+            "**",
+            "$",
+            "so ",
+            " ",
+            "\\text{",
+        ),
+        *("18 apples ", "- ", "1/", "\\frac{", "1e9", "a/", "per ", "the answer is "),
+    ],
+)
+def test_time_is_linear_in_the_length(piece):
+    def seconds(length):
+        text = (piece * length)[:length]
+        times = []
+        for _ in range(5):
+            start = time.perf_counter()
+            read_answer(text)
+            times.append(time.perf_counter() - start)
+        return min(times)
+
+    # 16 times the length takes 16 times as long, or 256 times if it were quadratic.
+    assert seconds(4_096) < 80 * seconds(256) + 1e-3
