@@ -35,7 +35,7 @@ SEPARATORS: Forms = {
 FRACTIONS: Forms = {
     "0.75": [
         *("3/4", "3 / 4", "6/8", "¾", r"\frac{3}{4}", r"\dfrac{3}{4}", r"\tfrac{3}{4}"),
-        *(r"\frac34", r"\dfrac34", r"$\frac{3}{4}$", r"\boxed{\frac{3}{4}}"),
+        *(r"\frac34", r"\dfrac34", r"$\frac{3}{4}$", r"\boxed{\frac{ 3 }{ 4 }}"),
     ],
     "1.75": [
         "1 3/4",
@@ -84,7 +84,7 @@ UNITS: Forms = {
         *(r"18~\mathrm{kg}", "18°", "18°C", r"18^\circ", r"18^{\circ}\text{C}"),
         *("18 degrees Celsius", "18 Apples", "18 hours."),
     ],
-    "1": ["1 apple", "1 hour", "1 apples"],
+    "1": ["1 hour", "1 person", "1 dollar"],
     "0.75": ["3/4 cup", "3/4 cup of sugar", "0.75 miles"],
     "-5": ["-5 degrees", "-5°C", "−5 points"],
 }
@@ -117,7 +117,13 @@ LEAD_INS: Forms = {
         *("Answer: 18", "answer = 18", "Final answer: 18", "**Answer:** 18"),
         *("**Answer: 18**", "**Final Answer**: 18", "So the answer is 18."),
         *(r"Therefore, the final answer is $\boxed{18}$.", "The answer is **18**."),
-        *("The answer is $18.", "The answer is 18 dollars.", "The answer is:\n18"),
+        *(
+            "The answer is $x = 18$.",
+            "Answer: **18**",
+            "The answer is $18.",
+            "The answer is 18 dollars.",
+            "The answer is:\n18",
+        ),
         *("The correct answer is 18", "My answer is 18", "THE ANSWER IS 18"),
     ],
     "-5": ["The answer is −5.", "x = -5", "Answer: -$5", "#### -5"],

@@ -96,7 +96,13 @@ DENIALS: Forms = {
         *("The answer isn't 18", "The wrong answer is 18", "never 18", "no 18"),
         *("~~18~~", r"\cancel{18}", "<s>18</s>", "18?", "18 (wrong)", "except 18"),
         *("18 wrong", "18 isn't right", "18 but no", "The answer is 18, not"),
-        *("18 not apples", "the opposite of 18", "x == 18 is false", "NaN 18"),
+        *(
+            "18 not apples",
+            "the opposite of 18",
+            "x == 18 is false",
+            "x = not 18",
+            "-x = 18",
+        ),
     ],
     "-5": ["not -5", r"\neq -5", "-5 is wrong"],
 }

@@ -1,6 +1,8 @@
 """The grammar of an answer to a number task: it accepts its forms, and nothing else."""
 
+import re
 import time
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -37,6 +39,23 @@ def test_the_forms_are_many_and_none_is_listed_twice():
         assert len(set(listed)) == len(listed) >= least
     right, wrong = ({p.values for p in pairs(f)} for f in (RIGHT, WRONG))
     assert not right & wrong
+
+
+def test_the_page_says_what_is_accepted_and_what_is_refused():
+    page = Path(__file__).parents[2].joinpath("docs/tasks.md").read_text("utf-8")
+    _, _, table = page.partition("| | accepted | refused |\n|---|---|---|\n")
+    table, _, _ = table.partition("\n\n")
+    rows = [row.strip("| ").split(" | ") for row in table.splitlines()]
+    examples = {True: "", False: ""}
+    for row in rows:
+        examples[False] += row[-1]
+        examples[True] += row[1] if len(row) == 3 else ""
+    for accepted, cells in examples.items():
+        listed = re.findall("`([^`]+)`", cells)
+        assert len(listed) > 30
+        assert [(read_answer(text) is not None) for text in listed] == [accepted] * len(
+            listed
+        )
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,3 @@
-from fractions import Fraction
-
 import pytest
 
 from entrometer.tasks.number_unit import (
@@ -10,18 +8,16 @@ from entrometer.tasks.number_unit import (
     is_unit,
 )
 
-EIGHTEEN = Fraction(18)
 
-
-def follows(text, *, value=EIGHTEEN, currency=False):
-    return is_unit(text, value=value, currency=currency)
+def follows(text, *, currency=False):
+    return is_unit(text, currency=currency)
 
 
 @pytest.mark.parametrize("word", sorted(STOP_WORDS - {"percent"}))
 def test_a_word_that_changes_the_value_is_no_part_of_a_unit(word):
     for text in [f" {word}", f" {word} apples", f" apples {word}", f" per {word}"]:
         assert not follows(text)
-        assert not follows(text, value=Fraction(1))
+        assert not follows(text, currency=True)
     assert not follows(f" {word.upper()}")
     assert not follows(rf"\text{{ {word}}}")
 
@@ -30,7 +26,7 @@ def test_nothing_follows_a_percentage():
     assert follows(" percent")
     for text in [" percent off", " percent of sales", " percent apples", "% more"]:
         assert not follows(text)
-        assert not follows(text, value=Fraction(1))
+        assert not follows(text, currency=True)
 
 
 def test_only_a_length_or_a_second_has_a_power():
@@ -51,10 +47,10 @@ def test_units(text):
     assert follows(text)
 
 
-def test_a_noun_in_the_singular_is_a_unit_of_one_only():
-    assert follows(" apple", value=Fraction(1))
+def test_a_noun_is_in_the_plural_unless_it_is_listed():
+    assert follows(" apples")
+    assert follows(" hour")
     assert not follows(" apple")
-    assert not follows(" red apple", value=Fraction(1))
 
 
 def test_a_symbol_behind_a_currency_could_be_a_scale():

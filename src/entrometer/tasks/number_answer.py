@@ -31,10 +31,11 @@ _ANSWER = (
     r"(?:(?:final|correct)\s+)?answer"
 )
 _LEAD_IN = re.compile(
-    rf"(?:####|[a-z]?\s*=(?!=)|\*\*{_ANSWER}\s*:\*\*|\*\*{_ANSWER}\*\*\s*:"
+    rf"(?:####|\*\*{_ANSWER}\s*:\*\*|\*\*{_ANSWER}\*\*\s*:"
     rf"|{_ANSWER}\s*(?:[:=]|is\b\s*:?))\s*",
     re.IGNORECASE,
 )
+_EQUATION = re.compile(r"[A-Za-z]?\s*=(?!=)\s*")
 
 
 def read_answer(text: str) -> Fraction | None:
@@ -52,13 +53,16 @@ def read_reference(text: str) -> Fraction | None:
 
 
 def _read(text: str, *, bare: bool) -> Fraction | None:
-    led, closed, behind = bare, False, ""
+    pending = [] if bare else [_LEAD_IN, _EQUATION]
+    closed, behind = False, ""
     for _ in range(MOST_LAYERS + 1):
         text = text.strip()
         if not closed and text.endswith("."):
             text, closed = text[:-1].rstrip(), True
-        if not led and (lead := _LEAD_IN.match(text)):
-            text, led = text[lead.end() :], True
+        for lead in tuple(pending):
+            if match := lead.match(text):
+                text = text[match.end() :]
+                pending.remove(lead)
         layer = _peel(text)
         if layer is None:
             return _quantity(text, behind, bare=bare)
@@ -78,7 +82,7 @@ def _quantity(text: str, behind: str, *, bare: bool) -> Fraction | None:
     if bare:
         fits = rest.strip() in ("", "%", r"\%")
     else:
-        fits = not rest or is_unit(rest, value=value, currency=currency)
+        fits = not rest or is_unit(rest, currency=currency)
     return value if fits else None
 
 

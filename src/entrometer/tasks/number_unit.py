@@ -6,7 +6,6 @@ would make another number of it ("18 thousand marbles", "18 minus marbles").
 """
 
 import re
-from fractions import Fraction
 
 from entrometer.tasks.number_value import CURRENCY_CODES, CURRENCY_SYMBOLS
 
@@ -42,7 +41,8 @@ SINGULARS = _words(
     women money candy fruit water celsius fahrenheit
     """
 )
-"""Nouns that are units without an s at their end."""
+"""Nouns that are units without an s at their end. Others are units in the plural only,
+since most words that change a value have no s: `18 squared`, `18 off`, `18 short`."""
 
 REMARKS = _words(
     "left remaining total altogether each more old tall long wide deep high"
@@ -62,7 +62,9 @@ STOP_WORDS = _words(
     half halves third thirds quarter quarters fourth fourths fifth fifths sixth sixths
     seventh sevenths eighth eighths ninth ninths tenth tenths eleventh twelfth twelfths
     twentieth twentieths hundredth hundredths thousandth thousandths double doubles
-    triple triples quadruple twice thrice twofold threefold reciprocal reciprocals
+    doubled triple triples tripled treble trebled quadruple quadrupled halved twice
+    thrice twofold threefold tenfold hundredfold multiple multiples fraction fractions
+    ratio ratios reciprocal reciprocals
     """
     # Numbers in words.
     """
@@ -74,6 +76,7 @@ STOP_WORDS = _words(
     # Operators, functions and constants.
     """
     plus pluses minus minuses times time over by divided divides multiplied multiplies
+    added adds subtracted subtracts
     mod modulo modulus squared cubed factorial factorials power powers exponent
     exponents root roots sum sums difference differences product products quotient
     quotients remainder remainders inverse inverses log sin sine cos cosine tan exp
@@ -93,7 +96,7 @@ STOP_WORDS = _words(
     above below beyond beneath up down off lower higher equals equal is are was were be
     been has have had does do as this that these those it its if when while then else
     versus vs via exceeds means thus yes always sometimes many much few with before
-    after until
+    after until can cannot could may might must should will would
     """
     # A sign in words, and the two halves of a day.
     """
@@ -117,12 +120,11 @@ _RATES = ("per", "a", "an")
 _SHORT = ("sq", "cu")
 
 
-def is_unit(text: str, *, value: Fraction, currency: bool) -> bool:
+def is_unit(text: str, *, currency: bool) -> bool:
     """Return whether `text`, all that follows a number, leaves its value as it is.
 
     Args:
         text: Everything after the last character of the number.
-        value: The number: a noun in the singular is a unit of 1 only.
         currency: Whether a currency is in front of the number. `$18m` is 18 million, so
             only words and codes of currencies follow then.
     """
@@ -139,10 +141,10 @@ def is_unit(text: str, *, value: Fraction, currency: bool) -> bool:
         symbol, _, _ = words[0].partition("/")
         if not (_is_symbol(symbol, symbols) if symbol else currency):
             return False
-    return _is_phrase(_without_remark(words), symbols, singular=abs(value) == 1)
+    return _is_phrase(_without_remark(words), symbols)
 
 
-def _is_phrase(words: list[str], symbols: frozenset[str], *, singular: bool) -> bool:
+def _is_phrase(words: list[str], symbols: frozenset[str]) -> bool:
     join = next((i for i, w in enumerate(words) if w in (*_RATES, "of")), len(words))
     noun, tail = words[:join], words[join:]
     if tail:
@@ -160,16 +162,14 @@ def _is_phrase(words: list[str], symbols: frozenset[str], *, singular: bool) -> 
         return False
     if not head:
         return symbols is _CODES and len(noun) == 1
-    return _is_symbol(head, symbols) or _is_noun(
-        head, singular=singular and len(noun) == 1
-    )
+    return _is_symbol(head, symbols) or _is_noun(head)
 
 
-def _is_noun(word: str, *, singular: bool) -> bool:
+def _is_noun(word: str) -> bool:
     lower = word.lower()
     if not _is_word(word) or len(lower) < 3:
         return False
-    return singular or lower in SINGULARS or bool(_PLURAL.fullmatch(lower))
+    return lower in SINGULARS or _PLURAL.fullmatch(lower) is not None
 
 
 def _is_plain(word: str) -> bool:

@@ -54,8 +54,8 @@ _FRACTION = re.compile(
     r"(?:(?P<whole>[0-9]++)[ \u00a0]?)?"
     r"(?:(?P<over>[0-9]++)\s?/\s?(?P<under>[0-9]++)"
     rf"|(?P<vulgar>[{''.join(_VULGAR)}])"
-    rf"|\\[dt]?frac\s?(?:(?P<tex_over>[0-9])|\{{(?P<tex_overs>[{_MINUS}]?[0-9]++)\}})"
-    r"\s?(?:(?P<tex_under>[0-9])|\{(?P<tex_unders>[0-9]++)\}))"
+    rf"|\\[dt]?frac\s?(?:(?P<tex_over>[0-9])|\{{\s?(?P<tex_overs>[{_MINUS}]?[0-9]++)\s?\}})"
+    r"\s?(?:(?P<tex_under>[0-9])|\{\s?(?P<tex_unders>[0-9]++)\s?\}))"
 )
 
 
