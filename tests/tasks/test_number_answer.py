@@ -146,11 +146,12 @@ def test_time_is_linear_in_the_length(piece):
     def seconds(length):
         text = (piece * length)[:length]
         times = []
-        for _ in range(5):
-            start = time.perf_counter()
+        # Processor time, least of some: other work on the machine is not counted.
+        for _ in range(7):
+            start = time.process_time()
             read_answer(text)
-            times.append(time.perf_counter() - start)
+            times.append(time.process_time() - start)
         return min(times)
 
     # 16 times the length takes 16 times as long, or 256 times if it were quadratic.
-    assert seconds(4_096) < 80 * seconds(256) + 1e-3
+    assert seconds(4_096) < 100 * seconds(256)

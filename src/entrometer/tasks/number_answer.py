@@ -59,6 +59,9 @@ def _read(text: str, *, bare: bool) -> Fraction | None:
         text = text.strip()
         if not closed and text.endswith("."):
             text, closed = text[:-1].rstrip(), True
+        # Most answers are bare: no lead-in and no markup starts like this.
+        if text[:1] in "-0123456789":
+            return _quantity(text, behind, bare=bare)
         for lead in tuple(pending):
             if match := lead.match(text):
                 text = text[match.end() :]

@@ -165,7 +165,7 @@ def verify_number(reference: str, answer: str) -> bool:
     """
     if _number(reference, _SHARED.length) is None:
         raise _bad_reference(reference, "something else than a number")
-    return verify(reference, answer)
+    return _SHARED.verify(reference, answer)
 
 
 # Each problem has many answers.
