@@ -96,13 +96,9 @@ DENIALS: Forms = {
         *("The answer isn't 18", "The wrong answer is 18", "never 18", "no 18"),
         *("~~18~~", r"\cancel{18}", "<s>18</s>", "18?", "18 (wrong)", "except 18"),
         *("18 wrong", "18 isn't right", "18 but no", "The answer is 18, not"),
-        *(
-            "18 not apples",
-            "the opposite of 18",
-            "x == 18 is false",
-            "x = not 18",
-            "-x = 18",
-        ),
+        *("18 not apples", "the opposite of 18", "x == 18 is false", "x = not 18"),
+        *("-x = 18", r"\text{not }18", r"\text{-}18", r"\lnot 18", "$-$18"),
+        *(r"-\boxed{18}", "18 not counting tax"),
     ],
     "-5": ["not -5", r"\neq -5", "-5 is wrong"],
 }
@@ -168,7 +164,7 @@ PERCENT: Forms = {
     "7": ["0.07", "700%", "7% off", "7 percent off", "7‰", "7% of 100", "7%%", "$7%"],
     "7%": ["0.07", "700%", "7/100"],
     "0.5": ["50%", "5%"],
-    "50": ["0.5", "1/2", "50 basis points", "50% more"],
+    "50": ["0.5", "1/2", "50 basis points", "50 bps", "50% more", "50 ppm"],
 }
 
 SEPARATORS: Forms = {
@@ -212,7 +208,12 @@ SCIENTIFIC: Forms = {
 }
 
 TIMES_AND_RANKS: Forms = {
-    "18": ["18:00", "18/11/2026", "18th", "18th place", "No. 18", "18-11", "18h30"],
+    "18": [
+        *("18 ft 6 in", "18 hours 30 minutes", "18 dollars and fifty cents", "18 BC"),
+        *("18 years ago", "18 out of twenty", "18 in twenty", "18 five cents"),
+        *("18:00", "18/11/2026", "18th", "18th place", "No. 18"),
+        *("18-11", "18h30"),
+    ],
     "6": ["6 pm", "6 am", "6:00", "6 o'clock", "6 p.m.", "6:30"],
     "1": ["1st", "1st place", "1:1", "1 short", "1 off", "1 wrong"],
 }

@@ -55,7 +55,7 @@ STOP_WORDS = _words(
     hundred hundreds thousand thousands dozen dozens score scores gross grand grands
     lakh lakhs lac lacs crore crores myriad myriads mil mils mill mills mille bn mn tn
     pair pairs couple couples kilo mega giga milli micro nano fold folds percent
-    percents permille basis th ths thou thous mio mrd bil bils tril googol googols
+    percents permille basis bps th ths thou thous mio mrd bil bils tril googol googols
     """
     # Parts and multiples.
     """
