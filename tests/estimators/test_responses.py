@@ -96,3 +96,9 @@ def test_a_column_of_another_layout_is_refused(responses, method):
 def test_offsets_that_do_not_start_at_zero_are_refused():
     with pytest.raises(ShapeMismatch, match=r"Responses\.from_lengths"):
         Responses(np.arange(2), np.array([1, 2, 3]))
+
+
+def test_columns_are_the_tokens_of_the_named_responses_in_their_order(responses):
+    """Responses 3, 0 and 4 start at tokens 12, 0 and 14; one may be named twice."""
+    rows = np.array([3, 0, 4, 0])
+    assert responses.columns(rows).tolist() == [12, 13, 0, 1, 2, 14, 0, 1, 2]

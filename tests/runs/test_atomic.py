@@ -68,6 +68,19 @@ def test_content_is_on_disk_before_it_gets_its_name(tmp_path, monkeypatch):
     assert calls == [path.stat().st_ino, "rename", tmp_path.stat().st_ino]
 
 
+def test_fsync_sees_the_whole_content(tmp_path, monkeypatch):
+    """What is still in Python's buffer would not be on disk after a power cut."""
+    sizes = []
+
+    def recorded_fsync(descriptor):
+        sizes.append(os.fstat(descriptor).st_size)
+
+    with atomic_write(tmp_path / "table") as file:
+        file.write(b"new")
+        monkeypatch.setattr(os, "fsync", recorded_fsync)
+    assert sizes[0] == 3
+
+
 def test_failed_flush_keeps_the_old_file(tmp_path, monkeypatch):
     path = tmp_path / "table"
     path.write_bytes(b"old")

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.stats import spearmanr
 
-from entrometer.estimators.scores import rankings, top_found
+from entrometer.estimators.scores import ranking, rankings, top_found
 from entrometer.estimators.scores.ranking import _correlations, _Ties
 
 RNG = np.random.default_rng(0)
@@ -54,6 +54,13 @@ def test_the_interval_is_that_of_written_out_resamples():
 def test_the_same_seed_gives_the_same_interval():
     a, b = (rankings(SCORES, TARGET, GROUP, seed=5) for _ in range(2))
     assert a == b
+
+
+def test_bootstraps_in_chunks_give_the_same_interval(monkeypatch):
+    """23 bootstraps in chunks of 5, the last one shorter."""
+    whole = rankings(SCORES, TARGET, GROUP, seed=5, bootstraps=23)
+    monkeypatch.setattr(ranking, "_AT_ONCE", 5 * TARGET.size)
+    assert rankings(SCORES, TARGET, GROUP, seed=5, bootstraps=23) == whole
 
 
 def test_a_score_without_differences_ranks_nothing():
