@@ -1,9 +1,20 @@
 PYTHON ?= python
+UV ?= uv
 
-.PHONY: bench check docs install test test-newest test-oldest test-slow test-vllm
+.PHONY: bench check docs install lock test test-newest test-oldest test-slow test-vllm
 
 install:
 	$(PYTHON) -m pip install -c constraints.txt -e ".[dev,docs,inspect,ray,report,smollm2,tasks,train]"
+
+# The versions of constraints.txt with the hashes of their files, for every platform.
+# Its packages need Python 3.11.5. Needs uv (`pip install uv`), which reads [tool.uv].
+lock = $(UV) pip compile --quiet --universal --python-version 3.11.5 --generate-hashes \
+	--no-emit-index-url --custom-compile-command "make lock"
+
+lock:
+	$(lock) --all-extras -c constraints.txt --no-emit-package torch -o requirements.lock pyproject.toml
+	$(lock) --no-deps -o tests/interventions/verl.lock tests/interventions/verl.txt
+	$(lock) --no-deps -o tests/importers/deepspeed.lock tests/importers/deepspeed.txt
 
 check:
 	$(PYTHON) -m ruff check

@@ -18,7 +18,10 @@ from tests.interventions.ratio_tables import random_tables, tokens
 
 HERE = Path(__file__).parent
 SITE = Path(os.environ.get("VERL_SITE", HERE.parents[1] / ".verl"))
-LINE = "pip install --no-deps --target .verl -r tests/interventions/verl.txt"
+LINE = (
+    "pip install --require-hashes --no-deps --target .verl "
+    "-r tests/interventions/verl.lock"
+)
 
 pytestmark = pytest.mark.skipif(
     not (SITE / "verl").is_dir(), reason=f"no verl in {SITE}: {LINE}"
