@@ -61,6 +61,7 @@ def test_a_step_of_verl_is_imported_by_the_command_line(truths, tmp_path, capsys
     checkpoint = load_checkpoint(out)
     assert checkpoint.learning_rate == told["learning_rate"] == pytest.approx(3e-4)
     assert set(checkpoint.hyperparameters.weight_decay.values()) == {0.01}
+    assert len({p.stat().st_mode for p in out.rglob("*") if p.is_file()}) == 1
     assert main(["import", str(truth.path), str(out)]) == 2
     assert "is there; name another" in capsys.readouterr().err
 

@@ -1,11 +1,12 @@
 import os
 import signal
+import stat
 import subprocess
 import sys
 
 import pytest
 
-from entrometer.runs import atomic_write
+from entrometer.runs import apply_umask, atomic_write
 
 KILLED = """
 import os, signal, sys
@@ -93,6 +94,42 @@ def test_failed_flush_keeps_the_old_file(tmp_path, monkeypatch):
         file.write(b"new")
     assert path.read_bytes() == b"old"
     assert os.listdir(tmp_path) == ["table"]
+
+
+def test_a_file_that_a_library_put_in_its_place_is_synced_and_readable(
+    tmp_path, monkeypatch
+):
+    """As safetensors does: written beside, closed to others, renamed."""
+    synced = []
+    fsync = os.fsync
+
+    def recorded_fsync(descriptor):
+        synced.append(os.fstat(descriptor).st_ino)
+        fsync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", recorded_fsync)
+    path, other = tmp_path / "table", tmp_path / "other"
+    with atomic_write(path) as file:
+        other.touch(mode=0o600)
+        other.rename(file.name)
+    assert path.stat().st_ino in synced
+    (tmp_path / "plain").touch()
+    assert path.stat().st_mode == (tmp_path / "plain").stat().st_mode
+
+
+@pytest.mark.parametrize("mask", [0o022, 0o027, 0o077])
+def test_files_of_a_directory_get_the_mode_that_the_umask_gives(tmp_path, mask):
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "closed").touch(mode=0o600)
+    (tmp_path / "folder" / "open").touch(mode=0o666)
+    before = os.umask(mask)
+    try:
+        apply_umask(tmp_path)
+        assert os.umask(mask) == mask
+    finally:
+        os.umask(before)
+    files = (tmp_path / "closed", tmp_path / "folder" / "open")
+    assert {stat.S_IMODE(p.stat().st_mode) for p in files} == {0o666 & ~mask}
 
 
 def test_permissions_are_those_of_any_new_file(tmp_path):

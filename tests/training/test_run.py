@@ -61,6 +61,14 @@ def test_what_a_run_directory_holds(finished):
     assert len(list((finished / "updates").iterdir())) == 2
 
 
+def test_all_files_have_the_mode_of_any_new_file(finished, tmp_path):
+    """Others of a cluster can read the weights, where safetensors closes them."""
+    (tmp_path / "plain").touch()
+    files = [p for p in finished.rglob("*") if p.is_file()]
+    assert "adapter_model.safetensors" in {p.name for p in files}
+    assert {p.stat().st_mode for p in files} == {(tmp_path / "plain").stat().st_mode}
+
+
 def test_the_config_is_what_is_trained(finished):
     batch = read_update(update_path(finished, 1))
     assert batch.count == CONFIG.prompts * CONFIG.responses

@@ -15,6 +15,7 @@ from entrometer.policy.loading import load_policy
 from entrometer.policy.optimizer_state import decay_groups
 from entrometer.policy.skeleton import lora_config
 from entrometer.policy.sources import UnreadableSource
+from entrometer.runs import apply_umask
 
 _SETTINGS = ("*.json", "*.jinja", "*.model", "merges.txt", "vocab.txt")
 _ADAPTER, _BASE_LAYER = "base_model.model.", ".base_layer."
@@ -41,6 +42,7 @@ def write_checkpoint(found: Foreign, out: Path, *, base: str | None = None) -> P
         _write_optimizer(found, made, base)
         state = {"global_step": found.step}
         (made / "trainer_state.json").write_text(json.dumps(state))
+        apply_umask(made)
         made.rename(out)
     return out
 

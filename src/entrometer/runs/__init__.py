@@ -1,6 +1,6 @@
 """The run directory: tables with a checked schema, written whole or not at all."""
 
-from entrometer.runs.atomic import DamagedFile, atomic_write, write_json
+from entrometer.runs.atomic import DamagedFile, apply_umask, atomic_write, write_json
 from entrometer.runs.complete import (
     IncompleteDirectory,
     checkpoints,
@@ -39,6 +39,7 @@ __all__ = [
     "Sampler",
     "UpdateBatch",
     "UpdateSettings",
+    "apply_umask",
     "atomic_write",
     "checkpoints",
     "logged_metrics",

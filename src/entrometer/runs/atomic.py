@@ -2,6 +2,7 @@
 
 import json
 import os
+import stat
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -33,7 +34,11 @@ def atomic_write(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
         with open(temporary, "xb") as file:
             yield file
             file.flush()
-            os.fsync(file.fileno())
+            # A library that is given the name may have put a file of its own there:
+            # safetensors does, and only the owner may read that file.
+            os.chmod(temporary, stat.S_IMODE(os.fstat(file.fileno()).st_mode))
+            with open(temporary, "rb") as written:
+                os.fsync(written.fileno())
         os.replace(temporary, path)
     except BaseException:
         temporary.unlink(missing_ok=True)
@@ -45,6 +50,20 @@ def write_json(path: str | os.PathLike[str], content: Mapping[str, Any]) -> None
     """Write settings or words as JSON, for people too, whole or not at all."""
     with atomic_write(path) as file:
         file.write(json.dumps(content, indent=1).encode() + b"\n")
+
+
+def apply_umask(directory: Path) -> None:
+    """Give every file in a directory the mode of any new file.
+
+    Safetensors creates files that only their owner may read, whatever the umask says.
+    """
+    # The umask can only be read by setting it; a file that another thread creates in
+    # between is closed to others, never open to them.
+    mask = os.umask(0o077)
+    os.umask(mask)
+    for path in directory.rglob("*"):
+        if path.is_file():
+            path.chmod(0o666 & ~mask)
 
 
 def sync_directory(directory: Path) -> None:

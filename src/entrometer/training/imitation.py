@@ -11,7 +11,7 @@ from trl import SFTConfig, SFTTrainer
 
 from entrometer.errors import InvalidValue
 from entrometer.policy import Policy
-from entrometer.runs import publish, seal
+from entrometer.runs import apply_umask, publish, seal
 from entrometer.tasks import Problem, Task
 from entrometer.training.adapter_files import lean_on_base
 from entrometer.training.config import TrainConfig
@@ -77,6 +77,7 @@ def imitate(
     if processes().is_main_process:
         (stage / "training_args.bin").unlink(missing_ok=True)
         lean_on_base(stage, config.policy)
+        apply_umask(stage)
         seal(stage)
         publish(stage, directory)
     processes().wait_for_everyone()

@@ -17,6 +17,7 @@ from trl import GRPOTrainer
 
 from entrometer.errors import InvalidValue
 from entrometer.runs import (
+    apply_umask,
     checkpoints,
     newest_complete,
     publish,
@@ -129,6 +130,7 @@ class Trainer(Sharded, Intervened, GRPOTrainer):  # type: ignore[misc]
                 number_optimizer(stage / name)
                 if self._base is not None:
                     lean_on_base(stage / name, self._base)
+                apply_umask(stage / name)
                 seal(
                     stage / name,
                     beside=self._recorded_since_last(),
