@@ -14,7 +14,7 @@
 #   PYTHON            the interpreter that has entrometer[ray,report,tasks,train]
 set -euo pipefail
 
-MODEL="${MODEL:-Qwen/Qwen2.5-1.5B}"
+MODEL="${MODEL:-Qwen/Qwen2.5-1.5B@8faed761d45a263340a0528343f099c05c9a4323}"
 PYTHON="${PYTHON:-python}"
 here="$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)"
 

@@ -139,9 +139,12 @@ def test_a_hub_name_is_fetched_without_anything_that_can_run(
 
     monkeypatch.setattr(sources, "snapshot_download", snapshot_download)
     monkeypatch.chdir(tmp_path)
-    policy = load_policy("someone/model")
-    assert policy.source == "someone/model"
+    commit = "0123456789abcdef" * 2 + "01234567"
+    policy = load_policy(f"someone/model@{commit}")
+    assert policy.source == f"someone/model@{commit}"
+    assert list(asked) == ["someone/model"]
     (patterns,) = asked.values()
+    assert patterns["revision"] == commit
     assert patterns["allow_patterns"] == [
         *("*.json", "*.safetensors", "*.jinja", "*.model", "*.txt")
     ]

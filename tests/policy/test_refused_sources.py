@@ -22,8 +22,31 @@ def test_a_hub_that_does_not_answer_is_said_in_a_line(monkeypatch, tmp_path):
     with pytest.raises(
         SourceNotFound, match=r"no route to host and a long story\)\. Check"
     ) as caught:
-        load_policy("someone/model")
+        load_policy(f"someone/model@{40 * 'a'}")
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("revision", ["", "@", "@main", "@" + 39 * "a", "@" + 40 * "A"])
+def test_a_hub_name_without_a_commit_is_refused_before_the_hub_is_asked(
+    revision, monkeypatch, tmp_path
+):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(InvalidValue, match="write someone/model@<40 hex digits>"):
+        load_policy(f"someone/model{revision}")
+
+
+@pytest.mark.parametrize("revision", [None, "main"])
+def test_an_adapter_whose_base_has_no_commit_is_refused(
+    revision, adapter, monkeypatch, tmp_path
+):
+    edit(
+        adapter / "adapter_config.json",
+        base_model_name_or_path="someone/model",
+        revision=revision,
+    )
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(InvalidValue, match="write someone/model@<40 hex digits>"):
+        load_policy(adapter)
 
 
 @pytest.mark.parametrize("name", ["runs/checkpoint-100", "./runs", "gone", "a/b/c"])

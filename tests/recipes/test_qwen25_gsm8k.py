@@ -159,7 +159,7 @@ def test_a_training_that_was_begun_is_gone_on_with(said, tmp_path):
     python.chmod(0o755)
     script(PYTHON=str(python), RUNS=str(tmp_path))
     first = heard.read_text().splitlines()[0]
-    assert f" train --resume {tmp_path}/train --policy Qwen/Qwen2.5-1.5B" in first
+    assert f" train --resume {tmp_path}/train --policy {qwen25_gsm8k().policy}" in first
     assert "--resume" not in verb(commands, "train")
 
 

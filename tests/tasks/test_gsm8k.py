@@ -1,5 +1,6 @@
 import json
 import os
+import re
 import shutil
 from pathlib import Path
 from random import Random
@@ -19,6 +20,7 @@ from entrometer.tasks import (
     template,
 )
 
+COMMIT = 40 * "a"
 OURS = Path(__file__).parent / "data" / "gsm8k-style.jsonl"
 REAL = Path(__file__).parents[2] / (
     os.environ.get("ENTROMETER_GSM8K") or "../shared/gsm8k"
@@ -153,7 +155,7 @@ def test_the_path_is_the_environments_else_the_hubs(monkeypatch):
     monkeypatch.setenv("ENTROMETER_GSM8K", "/somewhere")
     assert GSM8K().path == "/somewhere"
     monkeypatch.delenv("ENTROMETER_GSM8K")
-    assert GSM8K().path == "openai/gsm8k"
+    assert re.fullmatch("openai/gsm8k@[0-9a-f]{40}", GSM8K().path)
 
 
 def test_problems_come_from_the_hub_where_no_directory_is_named(monkeypatch, tmp_path):
@@ -161,15 +163,27 @@ def test_problems_come_from_the_hub_where_no_directory_is_named(monkeypatch, tmp
     pq.write_table(pa.Table.from_pylist(rows), tmp_path / "x.parquet")
     asked = []
 
-    def download(name, file, *, repo_type):
-        asked.append((name, file, repo_type))
+    def download(name, file, *, repo_type, revision):
+        asked.append((name, file, repo_type, revision))
         return str(tmp_path / "x.parquet")
 
     monkeypatch.setattr("huggingface_hub.hf_hub_download", download)
-    problems = GSM8K("openai/gsm8k").problems(Split.TEST)
-    assert asked == [("openai/gsm8k", "main/test-00000-of-00001.parquet", "dataset")]
+    problems = GSM8K(f"openai/gsm8k@{COMMIT}").problems(Split.TEST)
+    assert asked == [
+        ("openai/gsm8k", "main/test-00000-of-00001.parquet", "dataset", COMMIT)
+    ]
     assert len(problems) == 12
     assert problems[1].answer == "1080"
+
+
+def test_problems_of_a_hub_name_without_a_commit_are_refused(monkeypatch):
+    def download(*_, **__):
+        raise AssertionError("the hub was asked")
+
+    monkeypatch.setattr("huggingface_hub.hf_hub_download", download)
+    for name in ("openai/gsm8k", "openai/gsm8k@main"):
+        with pytest.raises(InvalidValue, match="write openai/gsm8k@<40 hex digits>"):
+            GSM8K(name).problems(Split.TEST)
 
 
 def test_a_file_of_the_hub_that_is_damaged_is_told(monkeypatch, tmp_path):
@@ -178,7 +192,7 @@ def test_a_file_of_the_hub_that_is_damaged_is_told(monkeypatch, tmp_path):
         "huggingface_hub.hf_hub_download", lambda *_, **__: tmp_path / "x.parquet"
     )
     with pytest.raises(UnreadableProblems, match=r"x\.parquet.*Fetch it again"):
-        GSM8K("openai/gsm8k").problems(Split.TEST)
+        GSM8K(f"openai/gsm8k@{COMMIT}").problems(Split.TEST)
 
 
 def test_a_hub_out_of_reach_is_told_with_the_remedy(monkeypatch):
@@ -187,7 +201,7 @@ def test_a_hub_out_of_reach_is_told_with_the_remedy(monkeypatch):
 
     monkeypatch.setattr("huggingface_hub.hf_hub_download", download)
     with pytest.raises(ProblemsNotFound, match=r"no network.*Set ENTROMETER_GSM8K"):
-        GSM8K("openai/gsm8k").problems(Split.TEST)
+        GSM8K(f"openai/gsm8k@{COMMIT}").problems(Split.TEST)
 
 
 @pytest.mark.skipif(not REAL.is_dir(), reason=f"no GSM8K in {REAL}")

@@ -45,7 +45,7 @@ def load_policy(
     Args:
         source: The name "tiny" or, once prepared, "smollm2"; else a directory of a
             model or of a LoRA adapter, a trainer's `checkpoint-N` included; or a hub
-            name "owner/name".
+            name with a commit, "owner/name@<40 hex digits>".
         base: What an adapter sits on, if not what it recorded. A tokenizer that
             `source` lacks is taken from here too.
         precision: What it computes in. Stored weights are widened or rounded to it.

@@ -1,7 +1,6 @@
 """From what a user names to a directory on this machine."""
 
 import json
-import re
 from pathlib import Path
 from textwrap import shorten
 from typing import Any
@@ -9,12 +8,11 @@ from typing import Any
 from huggingface_hub import snapshot_download
 
 from entrometer.errors import EntrometerError, nearest_name
+from entrometer.runs.hub_names import HubName, hub_name
 
 # What a model or an adapter is read from; nothing in subdirectories, nothing pickled.
 _WANTED = ["*.json", "*.safetensors", "*.jinja", "*.model", "*.txt"]
 _UNWANTED = ["*/*", "consolidated*"]
-
-_HUB_NAME = re.compile(r"[\w.-]+/[\w.-]+")
 
 
 class SourceNotFound(EntrometerError, FileNotFoundError):
@@ -28,17 +26,15 @@ class UnreadableSource(EntrometerError, ValueError):
 def find_directory(source: str | Path) -> Path:
     """Return the directory that `source` names, fetching it if it is a hub name.
 
-    A path that exists comes first. Only `owner/name` is looked for on the hub, and only
-    if no directory `owner` is here: a mistyped path is then told, not sent away.
+    A path that exists comes first. Only `owner/name@commit` is looked for on the hub,
+    and only if no directory `owner` is here: a mistyped path is then told, not sent
+    away.
     """
     path = Path(source).expanduser()
-    if (
-        isinstance(source, str)
-        and _HUB_NAME.fullmatch(source)
-        and not path.exists()
-        and not path.parent.is_dir()
-    ):
-        return _fetch(source)
+    if isinstance(source, str) and not path.exists() and not path.parent.is_dir():
+        name = hub_name(source)
+        if name is not None:
+            return _fetch(name)
     return local_directory(path)
 
 
@@ -54,7 +50,7 @@ def local_directory(path: Path) -> Path:
     siblings = path.parent.iterdir() if path.parent.is_dir() else ()
     raise SourceNotFound(
         f"{path}: no such directory. Give a directory with a model or an adapter, or a "
-        "hub name 'owner/name'."
+        "hub name 'owner/name@commit'."
         f"{nearest_name(path.name, [s.name for s in siblings if s.is_dir()])}"
     )
 
@@ -85,14 +81,19 @@ def one_line(error: Exception) -> str:
     return f"{type(error).__name__}: {shorten(str(error), 300, placeholder=' …')}"
 
 
-def _fetch(name: str) -> Path:
+def _fetch(name: HubName) -> Path:
     try:
         return Path(
-            snapshot_download(name, allow_patterns=_WANTED, ignore_patterns=_UNWANTED)
+            snapshot_download(
+                name.repository,
+                revision=name.revision,
+                allow_patterns=_WANTED,
+                ignore_patterns=_UNWANTED,
+            )
         )
     except Exception as error:  # The hub's own, the network's, a bad name: all say why.
         raise SourceNotFound(
-            f"{name}: neither a directory here nor to be had from the Hugging Face hub "
-            f"({one_line(error)}). Check the name and the network, or give the path of "
-            "a copy."
+            f"{'@'.join(name)}: neither a directory here nor to be had from the "
+            f"Hugging Face hub ({one_line(error)}). Check the name and the network, or "
+            "give the path of a copy."
         ) from error

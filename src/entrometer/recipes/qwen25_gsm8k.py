@@ -48,7 +48,7 @@ EARLY, LATE = 8, 40
 def qwen25_gsm8k() -> TrainConfig:
     """Qwen2.5-1.5B learns GSM8K, on two GPUs of 80 GB."""
     return TrainConfig(
-        policy="Qwen/Qwen2.5-1.5B",
+        policy="Qwen/Qwen2.5-1.5B@8faed761d45a263340a0528343f099c05c9a4323",
         task="gsm8k",
         problems=7473,
         adapter=AdapterConfig(

@@ -15,7 +15,7 @@ from entrometer.tasks.task import Problem, Score, Split, first
 from entrometer.tasks.verifier import verify_number
 
 ENVIRONMENT = "ENTROMETER_GSM8K"
-HUB_NAME = "openai/gsm8k"
+HUB_NAME = "openai/gsm8k@740312add88f781978c0658806c59bc2815b9866"
 
 # `48/2 = <<48/2=24>>24`: what a calculator was told, beside what it answered.
 _CALCULATOR = re.compile(r"<<.*?>>")
@@ -37,8 +37,9 @@ class GSM8K:
     path: str = field(
         default_factory=lambda: os.environ.get(ENVIRONMENT) or HUB_NAME,
     )
-    """Directory with `train.jsonl` and `test.jsonl`, or a name on the hub. If it is not
-    given, what the environment variable ENTROMETER_GSM8K holds, else openai/gsm8k."""
+    """Directory with `train.jsonl` and `test.jsonl`, or a name on the hub with its
+    commit, `owner/name@commit`. By default what the environment variable
+    ENTROMETER_GSM8K holds, else openai/gsm8k at a fixed commit."""
 
     name = "gsm8k"
     """How the registry calls it."""

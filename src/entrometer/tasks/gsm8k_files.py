@@ -1,19 +1,18 @@
 """Rows of question and answer from files that are not trusted."""
 
 import json
-import re
 from collections.abc import Iterator
 from pathlib import Path
 from textwrap import shorten
 from typing import Any
 
 from entrometer.errors import EntrometerError, nearest_name
+from entrometer.runs.hub_names import HubName, hub_name
 from entrometer.tasks.task import Split
 
 LARGEST_FILE = 2**26
 LONGEST_LINE = 2**16
 
-_HUB_NAME = re.compile(r"[\w.-]+/[\w.-]+")
 _HUB_FILE = "main/{split}-00000-of-00001.parquet"
 
 
@@ -28,8 +27,9 @@ class UnreadableProblems(EntrometerError, ValueError):
 def find_file(path: str, split: Split, *, remedy: str) -> Path:
     """Return the file of a split, in a directory or fetched from the hub.
 
-    A path that exists comes first. Only `owner/name` is looked for on the hub, and only
-    if no directory `owner` is here: a mistyped path is then told, not sent away.
+    A path that exists comes first. Only `owner/name@commit` is looked for on the hub,
+    and only if no directory `owner` is here: a mistyped path is then told, not sent
+    away.
     """
     directory = Path(path).expanduser().absolute()
     if directory.is_dir():
@@ -40,23 +40,28 @@ def find_file(path: str, split: Split, *, remedy: str) -> Path:
         raise ProblemsNotFound(
             f"{file}: no such file.{nearest_name(file.name, here)} {remedy}"
         )
-    hub = _HUB_NAME.fullmatch(path) and not directory.parent.is_dir()
-    if hub and not directory.exists():
-        return _fetch(path, split, remedy)
+    if not directory.exists() and not directory.parent.is_dir():
+        name = hub_name(path)
+        if name is not None:
+            return _fetch(name, split, remedy)
     raise ProblemsNotFound(f"{path}: expected a directory, got no such one. {remedy}")
 
 
-def _fetch(name: str, split: Split, remedy: str) -> Path:
+def _fetch(name: HubName, split: Split, remedy: str) -> Path:
     try:
         from huggingface_hub import hf_hub_download
 
         file = _HUB_FILE.format(split=split.value)
-        return Path(hf_hub_download(name, file, repo_type="dataset"))
+        return Path(
+            hf_hub_download(
+                name.repository, file, repo_type="dataset", revision=name.revision
+            )
+        )
     except Exception as error:  # The hub's own, the network's, a bad name: all say why.
         reason = shorten(f"{type(error).__name__}: {error}", 300, placeholder=" …")
         raise ProblemsNotFound(
-            f"{name}: neither a directory here nor to be had from the Hugging Face hub "
-            f"({reason}). {remedy}"
+            f"{'@'.join(name)}: neither a directory here nor to be had from the "
+            f"Hugging Face hub ({reason}). {remedy}"
         ) from error
 
 
