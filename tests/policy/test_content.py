@@ -3,7 +3,9 @@ import shutil
 import pytest
 
 from entrometer.policy import SourceNotFound, save_tiny
+from entrometer.policy.adapter import CONFIG
 from entrometer.policy.content import weights_key
+from tests.policy.saved_models import edit, save_adapter
 
 
 @pytest.fixture(scope="module")
@@ -18,6 +20,24 @@ def test_weights_are_known_by_content(models, tmp_path):
     assert weights_key(copy, None) == weights_key(models[0], None)
     assert weights_key(copy, "tiny") != weights_key(copy, None)
     assert weights_key(models[1], None) != weights_key(models[0], None)
+
+
+def test_a_base_is_known_by_content_wherever_it_is(models, tmp_path):
+    copy = shutil.copytree(models[0], tmp_path / "copy")
+    keys = [weights_key(models[1], base) for base in (models[0], copy, models[1])]
+    assert keys[0] == keys[1] != keys[2]
+
+
+def test_a_recorded_base_is_known_by_content_wherever_it_is(models, tmp_path):
+    adapter = save_adapter(models[0], tmp_path / "adapter")
+    edit(adapter / CONFIG, base_model_name_or_path="../base")
+    keys = []
+    for number, base in enumerate((models[0], models[0], models[1])):
+        folder = tmp_path / str(number)
+        shutil.copytree(base, folder / "base")
+        shutil.copytree(adapter, folder / "adapter")
+        keys.append(weights_key(folder / "adapter", None))
+    assert keys[0] == keys[1] != keys[2]
 
 
 @pytest.mark.parametrize("name", ["model.safetensors", "generation_config.json"])

@@ -128,7 +128,7 @@ def test_wandb_has_every_metric_of_every_step(tracked, logged):
     expected = {(s, n): x for s, row in logged.items() for n, x in row.items()}
     assert found == found | expected
     assert (1, "noise_scale/B_simple") not in found
-    assert {r.run.display_name for r in records if r.HasField("run")} == {str(tracked)}
+    assert {r.run.display_name for r in records if r.HasField("run")} == {tracked.name}
 
 
 def test_several_are_parted_by_commas(monkeypatch):

@@ -8,6 +8,7 @@ from typing import Any
 
 from entrometer.errors import InvalidValue, nearest_name
 from entrometer.experiments.config import ExperimentConfig
+from entrometer.runs.locations import located
 from entrometer.tasks.task import Split
 from entrometer.training.config import read_config
 
@@ -64,6 +65,11 @@ def read_settings(
         if unknown:
             raise ValueError(f"{unknown[0]!r} is none of its settings")
         settings = as_settings(values)
+        settings["checkpoints"] = tuple(
+            located(path, run) for path in settings["checkpoints"]
+        )
+        if settings.get("policy") is not None:
+            settings["policy"] = located(settings["policy"], run)
         config(**settings)
     except FileNotFoundError:
         raise InvalidValue(

@@ -1,14 +1,16 @@
 """The engine that needs nothing: one worker in this process."""
 
-import os
-import platform
 import time
 from pathlib import Path
+from secrets import token_hex
 from typing import Any
 
 from entrometer.engine.manifest import Manifest, store_trouble
 from entrometer.engine.schedule import name_of
 from entrometer.engine.work import MakeWorker, Progress, Row, Status, Work, Works
+
+_PROCESS = token_hex(4)
+"""Tells this process from others, without the name of the machine."""
 
 
 class Here:
@@ -56,5 +58,5 @@ def carried_out(work: Work, worker: Any, store: Path) -> Row:
         kind=work.kind,
         tokens=work.tokens(store),
         seconds=time.perf_counter() - began,
-        where=f"{platform.node()}:{os.getpid()}",
+        where=_PROCESS,
     )

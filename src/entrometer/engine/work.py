@@ -59,7 +59,8 @@ class Row:
     tokens: int
     seconds: float
     where: str
-    """Machine and process."""
+    """Process that did it, by a random name: a store is shared, and the names of
+    machines are not."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,6 +26,7 @@ from entrometer.evaluation.run import Evaluation
 from entrometer.evaluation.shards import Shard, measures_path
 from entrometer.evaluation.table import record
 from entrometer.runs.content import content_key
+from entrometer.runs.locations import relative_path
 from entrometer.tasks.task import Problem, Task
 from entrometer.version import __version__
 
@@ -113,7 +114,7 @@ def _spec(
         ),
         model=model,
         model_args={
-            "checkpoint": str(kept.checkpoint.resolve()),
+            "checkpoint": relative_path(kept.checkpoint, kept.directory),
             "step": kept.step,
             "precision": config.precision,
         },

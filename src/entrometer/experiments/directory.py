@@ -10,6 +10,7 @@ from entrometer.experiments.config import ExperimentConfig
 from entrometer.experiments.requests import Subject
 from entrometer.runs import seal, write_json
 from entrometer.runs.about import about_machine
+from entrometer.runs.locations import relative_path, relative_source
 from entrometer.runs.rows import write_rows
 
 
@@ -18,7 +19,11 @@ def begin(config: ExperimentConfig, run: Path, store: Path | None) -> Path:
     store = store or run / "passes"
     for directory in (store, run):
         directory.mkdir(parents=True, exist_ok=True)
-    write_json(run / "config.json", asdict(config))
+    sources = {
+        "checkpoints": [relative_path(path, run) for path in config.checkpoints],
+        "policy": config.policy and relative_source(config.policy, run),
+    }
+    write_json(run / "config.json", asdict(config) | sources)
     return store
 
 
@@ -48,14 +53,15 @@ def finish(
     for name, row in tables.items():
         write_rows(results / f"{name}.parquet", row, getattr(found, name))
     write_json(run / "summary.json", summary)
-    inputs = {name: _input(subject) for name, subject in subjects.items()}
+    inputs = {name: _input(subject, run) for name, subject in subjects.items()}
     about = {"inputs": inputs, "stages": stages, **about_machine()}
     write_json(run / "about.json", about)
     seal(run, about={"kind": kind}, without=("passes",))
 
 
-def _input(subject: Subject) -> dict[str, Any]:
-    advanced = subject.advanced and subject.advanced.key
+def _input(subject: Subject, run: Path) -> dict[str, Any]:
     return {f.name: getattr(subject, f.name) for f in fields(subject)} | {
-        "advanced": advanced
+        "advanced": subject.advanced and subject.advanced.key,
+        "path": relative_path(subject.path, run),
+        "base": subject.base and relative_source(subject.base, run),
     }

@@ -11,6 +11,7 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from entrometer.importers.foreign import Foreign, Lora
+from entrometer.policy.adapter import base_fields
 from entrometer.policy.loading import load_policy
 from entrometer.policy.optimizer_state import decay_groups
 from entrometer.policy.skeleton import lora_config
@@ -37,8 +38,10 @@ def write_checkpoint(found: Foreign, out: Path, *, base: str | None = None) -> P
         if found.lora is None:
             _write_model(found.about, found.weights, made)
         else:
-            base = base or _write_base(found, made, out)
-            _write_adapter(found.lora, found.weights, made, base)
+            if base is None:
+                _write_base(found, made)
+            fields = base_fields(base or str(made / "base"), out if base else made)
+            _write_adapter(found.lora, found.weights, made, fields)
         _write_optimizer(found, made, base)
         state = {"global_step": found.step}
         (made / "trainer_state.json").write_text(json.dumps(state))
@@ -55,7 +58,7 @@ def _write_model(about: Path, weights: Mapping[str, Tensor], made: Path) -> None
     save_file(own, made / "model.safetensors", metadata={"format": "pt"})
 
 
-def _write_base(found: Foreign, made: Path, out: Path) -> str:
+def _write_base(found: Foreign, made: Path) -> None:
     """The frozen weights, under the names that they had before the adapter came."""
     own = {
         name.removeprefix(_ADAPTER).replace(_BASE_LAYER, "."): weight
@@ -69,14 +72,17 @@ def _write_base(found: Foreign, made: Path, out: Path) -> str:
         )
     (made / "base").mkdir()
     _write_model(found.about, own, made / "base")
-    return str((out / "base").resolve())
 
 
 def _write_adapter(
-    lora: Lora, weights: Mapping[str, Tensor], made: Path, base: str
+    lora: Lora,
+    weights: Mapping[str, Tensor],
+    made: Path,
+    base: Mapping[str, str | None],
 ) -> None:
     config = lora_config(*lora)
-    config.base_model_name_or_path = base
+    for name, value in base.items():
+        setattr(config, name, value)
     config.save_pretrained(str(made))
     own = {
         name.replace(".default.weight", ".weight"): weight.contiguous()

@@ -14,13 +14,34 @@ from torch import nn
 
 from entrometer.policy.sources import UnreadableSource, one_line, read_json
 from entrometer.policy.weights import check_weights
+from entrometer.runs.locations import located, relative_source
 
 CONFIG = "adapter_config.json"
 
 
 def base_of(directory: Path) -> str | None:
     """Name of the model that the adapter was trained on, if it was recorded."""
-    return read_json(directory / CONFIG).get("base_model_name_or_path") or None
+    config = read_json(directory / CONFIG)
+    base = config.get("base_model_name_or_path")
+    if not base:
+        return None
+    # PEFT stores the commit of a hub name beside the name.
+    if config.get("revision") and not Path(base).is_dir():
+        return f"{base}@{config['revision']}"
+    return located(base, directory)
+
+
+def base_fields(base: str, directory: Path) -> dict[str, str | None]:
+    """Return the fields of an adapter's config that name its base.
+
+    A path is stored as seen from `directory`, the adapter's own, so that no machine's
+    folders are in it; `base_of` finds it again.
+    """
+    stored = relative_source(base, directory)
+    if stored != base or "@" not in base:
+        return {"base_model_name_or_path": stored, "revision": None}
+    name, _, revision = base.partition("@")
+    return {"base_model_name_or_path": name, "revision": revision}
 
 
 def put_adapter(model: nn.Module, directory: Path) -> nn.Module:

@@ -6,6 +6,7 @@
 import inspect
 from collections.abc import Iterator, Sequence
 from importlib.metadata import version
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -56,11 +57,13 @@ def sample(
     Returns:
         Rows prompt by prompt, not scored.
     """
+    source = Path(policy.source).expanduser()
     sampler = Sampler(
         name="transformers",
         temperature=temperature,
         max_tokens=max_tokens,
-        model=policy.source,
+        # Rollouts are stored, and the folders above a model tell whose machine it was.
+        model=source.name if source.is_dir() else policy.source,
         version=version("transformers"),
     )
     seeds = seeds_for(seed, prompts, prompt_ids, responses_per_prompt)

@@ -1,7 +1,7 @@
 """What a training run is: every setting, in one frozen object."""
 
 import json
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -185,9 +185,11 @@ def save_config(config: TrainConfig, run: Path) -> None:
     """Write the settings of a run into its directory."""
     # Here: settings, and with them `--help`, are there without tables and arrays.
     from entrometer.runs import write_json
+    from entrometer.runs.locations import relative_source
 
     run.mkdir(parents=True, exist_ok=True)
-    write_json(run / "config.json", asdict(config))
+    policy = relative_source(config.policy, run)
+    write_json(run / "config.json", asdict(config) | {"policy": policy})
 
 
 def read_config(run: Path) -> TrainConfig:
@@ -205,11 +207,23 @@ def read_config(run: Path) -> TrainConfig:
             f"{path}: expected JSON ({error}); restore the file"
         ) from error
     if isinstance(values, dict):
+        if isinstance(values.get("policy"), str):
+            from entrometer.runs.locations import located
+
+            values["policy"] = located(values["policy"], run)
         if values.get("adapter") is not None:
             values["adapter"] = _build(AdapterConfig, path, values["adapter"])
         if "imitation" in values:
             values["imitation"] = _build(ImitationConfig, path, values["imitation"])
     return _build(TrainConfig, path, values)
+
+
+def saved_as(config: TrainConfig, run: Path) -> bool:
+    """Whether a run was saved with this config, however its path is spelled."""
+    from entrometer.runs.locations import located, relative_source
+
+    policy = located(relative_source(config.policy, run), run)
+    return read_config(run) == replace(config, policy=policy)
 
 
 def _build(kind: type[_Config], path: Path, values: Any) -> _Config:

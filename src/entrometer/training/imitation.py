@@ -76,7 +76,7 @@ def imitate(
     trainer.save_model(str(stage))
     if processes().is_main_process:
         (stage / "training_args.bin").unlink(missing_ok=True)
-        lean_on_base(stage, config.policy)
+        lean_on_base(stage, config.policy, destination=directory)
         apply_umask(stage)
         seal(stage)
         publish(stage, directory)

@@ -12,7 +12,7 @@ from torch import Tensor
 from transformers import TrainerCallback
 
 from entrometer.errors import InvalidValue
-from entrometer.training.trackers import OnlyNumbers
+from entrometer.training.trackers import OnlyNumbers, without_machine
 
 
 @dataclass(frozen=True, eq=False)
@@ -117,7 +117,8 @@ class Instrumented(_Trainer):  # type: ignore[misc]
         self._micro: MicroBatch | None = None
         self.add_callback(_Hooks(self))
         # Trackers are there already, and callbacks are called in turn.
-        self.callback_handler.callbacks.insert(0, OnlyNumbers())
+        callbacks = self.callback_handler.callbacks
+        callbacks[:] = [OnlyNumbers(), *map(without_machine, callbacks)]
 
     def note(self, metrics: Mapping[str, float]) -> None:
         """Log these with the metrics of the current step."""

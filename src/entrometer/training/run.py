@@ -19,7 +19,7 @@ from entrometer.runs import (
 )
 from entrometer.tasks import Split, Task, task
 from entrometer.training.batching import accumulation_steps
-from entrometer.training.config import TrainConfig, read_config, save_config
+from entrometer.training.config import TrainConfig, read_config, save_config, saved_as
 from entrometer.training.imitation import imitate
 from entrometer.training.instruments import Instrument
 from entrometer.training.probes import (
@@ -47,7 +47,7 @@ def train(config: TrainConfig, run: Path, *, progress: Progress | None = None) -
     and Dr-GRPO goes on from the newest complete checkpoint. Killed anywhere and called
     again, it leaves the same bits as a run that was never stopped.
     """
-    if (run / "config.json").is_file() and read_config(run) != config:
+    if (run / "config.json").is_file() and not saved_as(config, run):
         raise InvalidValue(
             f"expected a new directory, got {run} with a run of another config; "
             "choose another name, or resume that run"
@@ -204,7 +204,8 @@ def _arguments(config: TrainConfig, run: Path) -> Any:
         logging_steps=1,
         save_steps=config.save_every,
         report_to=trackers(config.report_to),
-        run_name=str(run),
+        # Trackers show it; the folders above are nobody else's concern.
+        run_name=run.resolve().name,
         disable_tqdm=True,
         dataloader_pin_memory=torch.cuda.is_available(),
         bf16=False,

@@ -129,7 +129,7 @@ class Trainer(Sharded, Intervened, GRPOTrainer):  # type: ignore[misc]
                 (stage / name / "training_args.bin").unlink(missing_ok=True)
                 number_optimizer(stage / name)
                 if self._base is not None:
-                    lean_on_base(stage / name, self._base)
+                    lean_on_base(stage / name, self._base, destination=self.run / name)
                 apply_umask(stage / name)
                 seal(
                     stage / name,

@@ -38,7 +38,7 @@ class Subject:
     precision: str
     device: str
     weights: str
-    """Key of its weights and settings, and of the name of its base."""
+    """Key of its weights and settings, and of its base."""
 
     optimizer: str
     """The sha256 of its optimizer's file."""
@@ -278,7 +278,6 @@ def _content(value: Any) -> Any:
             "weights": value.weights,
             "optimizer": value.optimizer,
             "precision": value.precision,
-            "base": value.base,
         }
         device = value.device.partition(":")[0]
         if device != "cpu":

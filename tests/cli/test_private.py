@@ -1,0 +1,91 @@
+"""Nothing that a run leaves says whose machine it was made on."""
+
+import platform
+import shutil
+import socket
+from dataclasses import replace
+from pathlib import Path
+from zipfile import ZipFile, is_zipfile
+
+import pyarrow.parquet as pq
+import pytest
+import torch
+
+from entrometer.cli import main
+from entrometer.policy.tiny import save_tiny
+from entrometer.training import AdapterConfig, read_config
+from entrometer.training.run import train
+from tests.cli.conftest import CONFIG, FEW, SMALL, at
+from tests.training.toy import quietly
+
+HOST, USER, FOLDER = "quokka-host-17", "wombat-user-23", "numbat-folder-42"
+
+
+@pytest.fixture(scope="module")
+def left(tmp_path_factory) -> Path:
+    """Trainings, experiments, an evaluation and reports, on a machine with a name."""
+    root = tmp_path_factory.mktemp("private") / FOLDER
+    model = save_tiny(root / "models" / "base")
+    lora, whole = root / "runs" / "lora", root / "runs" / "whole"
+    names = ("HOME", "HOSTNAME", "LOGNAME", "USER", "USERNAME")
+    with pytest.MonkeyPatch.context() as patched:
+        for name in names:
+            patched.setenv(name, str(root / USER) if name == "HOME" else USER)
+        patched.setenv("HOSTNAME", HOST)
+        patched.setattr(socket, "gethostname", lambda: HOST)
+        patched.setattr(platform, "node", lambda: HOST)
+        config = replace(CONFIG, policy=str(model), adapter=AdapterConfig(rank=2))
+        with quietly(), torch.random.fork_rng(devices=[]):
+            train(replace(config, report_to="tensorboard"), lora)
+            train(replace(config, adapter=None), whole)
+            for verb, flags in (("measure", SMALL), ("influence", FEW)):
+                run = root / "runs" / verb
+                told = [verb, *at(lora, 2), "--run", str(run), *flags]
+                assert main([*told]) == 0
+            logs = str(root / "runs" / "logs")
+            assert main(["eval", str(lora), "--problems", "2", "--inspect", logs]) == 0
+            for run in ("lora", "measure", "influence"):
+                assert main(["report", str(root / "runs" / run)]) == 0
+    return root
+
+
+def uncompressed(path: Path) -> bytes:
+    content = path.read_bytes()
+    if path.suffix == ".parquet":
+        content += str(pq.read_table(path).to_pydict()).encode()
+    if is_zipfile(path):
+        with ZipFile(path) as archive:
+            content += b"".join(map(archive.read, archive.namelist()))
+    return content
+
+
+@pytest.mark.parametrize("secret", [HOST, USER, FOLDER])
+def test_no_file_and_no_name_of_a_file_tells_of_the_machine(left, secret):
+    files = [p for p in (left / "runs").rglob("*") if p.is_file()]
+    kinds = {p.name for p in files} | {p.suffix for p in files}
+    assert {"config.json", "about.json", "report.html", "manifest.jsonl"} <= kinds
+    assert any("tfevents" in p.name for p in files)
+    named = [p for p in files if secret in str(p.relative_to(left))]
+    said = [p for p in files if secret.encode() in uncompressed(p)]
+    assert [str(p.relative_to(left)) for p in (*named, *said)] == []
+
+
+def test_runs_that_are_moved_with_their_model_are_resumed_and_repeated(
+    left, tmp_path, monkeypatch, capsys
+):
+    """No pass is computed again: what is known by its content stays known."""
+    moved = Path(shutil.copytree(left, tmp_path / "elsewhere" / "copy"))
+    hidden = left.with_name("hidden")
+    left.rename(hidden)
+    monkeypatch.chdir(tmp_path)
+    try:
+        train(read_config(moved / "runs" / "lora"), moved / "runs" / "lora")
+        run = str(moved / "runs" / "measure")
+        passes = Path(run) / "passes" / "manifest.jsonl"
+        before = passes.read_bytes()
+        assert main(["measure", "--resume", "--run", run, "--no-report"]) == 0
+        assert passes.read_bytes() == before
+        assert main(["replay", run]) == 0
+        assert "identical" in capsys.readouterr().out
+    finally:
+        hidden.rename(left)
