@@ -118,8 +118,12 @@ def test_no_control_character_of_a_file_is_printed(trained, tmp_path, capsys):
     assert all(c.isprintable() for c in error.rstrip("\n"))
 
 
-def test_resume_goes_on_with_the_saved_settings(measured, capsys):
+def test_resume_goes_on_with_the_saved_settings(trained, measured, capsys):
     saved = json.loads((measured / "config.json").read_bytes())
+    assert [(measured / path).resolve() for path in saved["checkpoints"]] == [
+        (trained / "checkpoint-2").resolve()
+    ]
+    saved["checkpoints"] = at(trained.resolve(), 2)
     resumed = ["--run", str(measured), "--resume"]
     assert printed_config(capsys, *resumed) == saved
     other = printed_config(capsys, *resumed, "--etas", "1e-5")
@@ -163,12 +167,11 @@ def test_resume_computes_only_what_is_missing(measured, tmp_path, capsys, monkey
     verify(run)
 
 
-def test_passes_of_another_store_are_found(measured, tmp_path, monkeypatch):
+def test_passes_of_another_store_are_found(trained, measured, tmp_path, monkeypatch):
     monkeypatch.setattr(Worker, "checkpoint", None)
     arguments = ["measure", "--run", str(tmp_path / "run"), "--no-report"]
-    config = json.loads((measured / "config.json").read_bytes())
     store = ["--store", str(measured / "passes")]
-    assert main([*arguments, *config["checkpoints"], *SMALL, *store]) == 0
+    assert main([*arguments, *at(trained, 2), *SMALL, *store]) == 0
     new, old = (read_measurement(run) for run in (tmp_path / "run", measured))
     # As text, in which NaN equals NaN.
     assert repr(new) == repr(old)

@@ -26,7 +26,6 @@ from entrometer.evaluation.run import Evaluation
 from entrometer.evaluation.shards import Shard, measures_path
 from entrometer.evaluation.table import record
 from entrometer.runs.content import content_key
-from entrometer.runs.locations import relative_path
 from entrometer.tasks.task import Problem, Task
 from entrometer.version import __version__
 
@@ -113,11 +112,7 @@ def _spec(
             shuffled=False,
         ),
         model=model,
-        model_args={
-            "checkpoint": relative_path(kept.checkpoint, kept.directory),
-            "step": kept.step,
-            "precision": config.precision,
-        },
+        model_args={"step": kept.step, "precision": config.precision},
         model_generate_config=_sampling(config),
         config=inspect.EvalConfig(epochs=config.responses, epochs_reducer=reducers),
         packages={"entrometer": __version__},
