@@ -63,3 +63,19 @@ def test_misspelt_name_is_reported_with_the_nearest(operation, a):
 def test_shape_that_would_broadcast_is_refused(operation, a):
     with pytest.raises(ShapeMismatch, match=r"'w': expected shape \(2, 2\), got \(2,"):
         operation(a, {"w": torch.ones(2), "b": a["b"]})
+
+
+def test_a_lazy_vector_loads_a_tensor_when_it_is_asked_for_and_keeps_none():
+    loaded = []
+
+    def load(name):
+        loaded.append(name)
+        return torch.ones(2)
+
+    lazy = vectors.LazyVector("ab", load)
+    vectors.check_names({"a": 1, "b": 2}, lazy)
+    assert ("a" in lazy, "c" in lazy, len(lazy), loaded) == (True, False, 2, [])
+    assert dot(lazy, {"a": torch.ones(2), "b": torch.ones(2)}) == 4
+    assert {*loaded} == {"a", "b"}
+    with pytest.raises(KeyError):
+        lazy["c"]

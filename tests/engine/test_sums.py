@@ -24,7 +24,7 @@ def summed(path, *, dies_at=None, every=0.0, names=NAMES):
         computed.append(i)
         return {"x": SUMMANDS[i]["x"].clone()}
 
-    return running_sum(path, names, summand, every=every), computed
+    return running_sum(path, names, summand, every=every, device="cpu"), computed
 
 
 @pytest.mark.parametrize("dies_at", range(1, 12))
@@ -77,13 +77,15 @@ def test_a_snapshot_that_was_half_written_over_counts_no_part_twice(
     def both(i):
         return {"x": SUMMANDS[i]["x"].clone(), "y": -SUMMANDS[i]["x"]}
 
-    whole = running_sum(tmp_path / "whole", NAMES, both, every=60.0)
+    whole = running_sum(tmp_path / "whole", NAMES, both, every=60.0, device="cpu")
     path = tmp_path / "sum"
     monkeypatch.setattr(vectors, "_write", killed)
     with pytest.raises(Dies):
-        running_sum(path, NAMES, both, every=0.0, shard_bytes=one_file)
+        running_sum(path, NAMES, both, every=0.0, shard_bytes=one_file, device="cpu")
     monkeypatch.setattr(vectors, "_write", write)
-    again = running_sum(path, NAMES, both, every=0.0, shard_bytes=one_file)
+    again = running_sum(
+        path, NAMES, both, every=0.0, shard_bytes=one_file, device="cpu"
+    )
     assert all(torch.equal(again[name], whole[name]) for name in "xy")
 
 
@@ -99,7 +101,7 @@ def test_files_are_added_up_in_their_order(tmp_path):
     expected = SUMMANDS[0]["x"].clone()
     for vector in SUMMANDS[1:]:
         expected += vector["x"]
-    found = dict(added_up(paths, "vectors"))
+    found = dict(added_up(paths, "vectors", "cpu"))
     assert torch.equal(found["x"], expected)
-    with open_vectors(paths[0], "a vector") as file:
+    with open_vectors(paths[0], "a vector", "cpu") as file:
         assert torch.equal(file["x"], SUMMANDS[0]["x"])

@@ -17,7 +17,7 @@ VECTOR = {name: torch.arange(6.0) + i for i, name in enumerate("abcd")}
 
 
 def read(path):
-    with open_vectors(path, "a vector") as file:
+    with open_vectors(path, "a vector", "cpu") as file:
         return {name: file[name] for name in file.names()}, dict(file.about)
 
 
@@ -48,7 +48,7 @@ def test_a_writer_that_dies_leaves_no_file_under_the_name(tmp_path):
 def test_several_vectors_share_a_file(tmp_path):
     path = tmp_path / "v.safetensors"
     write_vectors(path, parts(first=VECTOR, second={"a.b/c": torch.ones(1)}))
-    with open_vectors(path, "vectors") as file:
+    with open_vectors(path, "vectors", "cpu") as file:
         first, second = file.part("first"), file.part("second")
     assert first.keys() == VECTOR.keys()
     assert torch.equal(first["d"], VECTOR["d"])
@@ -60,7 +60,7 @@ def test_a_part_that_is_not_there_is_told(tmp_path):
     write_vectors(path, parts(first=VECTOR))
     with (
         pytest.raises(DamagedFile, match=r"expected vectors in .*\('secnd'\)"),
-        open_vectors(path, "vectors") as file,
+        open_vectors(path, "vectors", "cpu") as file,
     ):
         file.part("secnd")
 

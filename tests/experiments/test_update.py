@@ -94,7 +94,7 @@ def test_a_step_comes_back_as_it_was(trained, tmp_path):
         checkpoint, ascent_of(checkpoint.policy, batch), max_grad_norm=1.0
     ).update
     write_step(tmp_path / "step", update)
-    read = read_step(tmp_path / "step")
+    read = read_step(tmp_path / "step", "cpu")
     assert read.kappa == update.kappa
     for part in ("direction", "preconditioner"):
         for name, x in getattr(update, part).items():
@@ -104,7 +104,7 @@ def test_a_step_comes_back_as_it_was(trained, tmp_path):
 def test_a_damaged_step_is_told(tmp_path):
     (tmp_path / "step").write_bytes(b"\x08")
     with pytest.raises(EntrometerError, match="delete it and go on"):
-        read_step(tmp_path / "step")
+        read_step(tmp_path / "step", "cpu")
 
 
 @pytest.mark.parametrize("text", ["grpo", "high-entropy:rho=0.5"])

@@ -4,7 +4,7 @@ Everything works tensor by tensor, so nothing of the size of the whole model is 
 beside the result.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TypeAlias
 
 import torch
@@ -14,6 +14,34 @@ from torch import Tensor
 from entrometer.errors import MissingKey, ShapeMismatch, nearest_name
 
 Vector: TypeAlias = Mapping[str, Tensor]
+
+
+class LazyVector(Mapping[str, Tensor]):
+    """A vector whose tensors are loaded one by one when asked for, and not kept.
+
+    It holds no memory, so what is as large as the model and seldom used need not be
+    on the device, or in memory at all, before it is used.
+    """
+
+    def __init__(self, names: Iterable[str], load: Callable[[str], Tensor]) -> None:
+        """Load the tensor of each of these names by calling `load`."""
+        self._names = dict.fromkeys(names)
+        self._load = load
+
+    def __getitem__(self, name: str) -> Tensor:
+        if name not in self._names:
+            raise KeyError(name)
+        return self._load(name)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._names
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._names)
+
+    def __len__(self) -> int:
+        return len(self._names)
+
 
 # Elements converted to float64 at once: 128 MiB, however large the tensor is.
 _CHUNK = 1 << 24

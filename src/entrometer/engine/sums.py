@@ -13,7 +13,12 @@ from pathlib import Path
 from torch import Tensor
 
 from entrometer.calculus import Vector
-from entrometer.engine.vectors import SHARD_BYTES, open_vectors, write_vectors
+from entrometer.engine.vectors import (
+    SHARD_BYTES,
+    Device,
+    open_vectors,
+    write_vectors,
+)
 from entrometer.runs import DamagedFile
 
 SNAPSHOT_SECONDS = 60.0
@@ -27,6 +32,7 @@ def running_sum(
     parts: Sequence[str],
     summand: Callable[[int], Vector],
     *,
+    device: Device,
     every: float = SNAPSHOT_SECONDS,
     shard_bytes: int = SHARD_BYTES,
 ) -> dict[str, Tensor]:
@@ -39,10 +45,11 @@ def running_sum(
         snapshot: Where the sum is kept while it grows.
         parts: Names of the parts.
         summand: Vectors of a part, by its place.
+        device: Where the vectors of a part are, and so the sum.
         every: Seconds between snapshots.
         shard_bytes: Of one file of a snapshot.
     """
-    contained, total = _read_snapshot(snapshot, parts)
+    contained, total = _read_snapshot(snapshot, parts, device)
     kept = time.monotonic()
     for place in range(contained, len(parts)):
         found = summand(place)
@@ -59,14 +66,19 @@ def running_sum(
     return total
 
 
-def added_up(paths: Sequence[Path], kind: str) -> Iterator[tuple[str, Tensor]]:
-    """The sum of the vectors of several files, in their order, tensor by tensor."""
-    with open_vectors(paths[0], kind) as first:
+def added_up(
+    paths: Sequence[Path], kind: str, device: Device
+) -> Iterator[tuple[str, Tensor]]:
+    """The sum of the vectors of several files, in their order, tensor by tensor.
+
+    Sums of two tensors have the same bits on every device.
+    """
+    with open_vectors(paths[0], kind, device) as first:
         names = first.names()
     for name in names:
         total: Tensor | None = None
         for path in paths:
-            with open_vectors(path, kind) as file:
+            with open_vectors(path, kind, device) as file:
                 x = file[name]
             total = x if total is None else total.add_(x)
         assert total is not None
@@ -74,12 +86,12 @@ def added_up(paths: Sequence[Path], kind: str) -> Iterator[tuple[str, Tensor]]:
 
 
 def _read_snapshot(
-    path: Path, parts: Sequence[str]
+    path: Path, parts: Sequence[str], device: Device
 ) -> tuple[int, dict[str, Tensor] | None]:
     if not path.exists():
         return 0, None
     try:
-        with open_vectors(path, "a sum that is under way") as file:
+        with open_vectors(path, "a sum that is under way", device) as file:
             contains = json.loads(file.about[_CONTAINS])
             if contains != list(parts[: len(contains)]):
                 return 0, None

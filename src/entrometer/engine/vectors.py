@@ -16,11 +16,14 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
+import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
 from entrometer.runs import DamagedFile, atomic_write
+
+Device = torch.device | str
 
 SHARD_BYTES = 4 << 30
 """Of one file."""
@@ -52,7 +55,8 @@ def write_vectors(
         if held and size + tensor.nbytes > shard_bytes:
             shards.append(_write_shard(path, len(shards), held, about))
             held, size = {}, 0
-        held[name] = tensor.detach().contiguous()
+        # A GPU need not hold what waits for its file.
+        held[name] = tensor.detach().cpu().contiguous()
         size += tensor.nbytes
     if shards:
         shards.append(_write_shard(path, len(shards), held, about))
@@ -61,10 +65,13 @@ def write_vectors(
 
 
 class VectorFile:
-    """Tensors of a file, read one at a time."""
+    """Tensors of a file, read one at a time onto one device."""
 
-    def __init__(self, files: Mapping[str, Any], about: Mapping[str, str]) -> None:
+    def __init__(
+        self, files: Mapping[str, Any], about: Mapping[str, str], device: Device
+    ) -> None:
         self._files = files
+        self._device = device
         self.about = about
 
     def names(self) -> list[str]:
@@ -73,7 +80,7 @@ class VectorFile:
 
     def __getitem__(self, name: str) -> Tensor:
         tensor: Tensor = self._files[name].get_tensor(name)
-        return tensor
+        return tensor.to(self._device)
 
     def part(self, part: str) -> dict[str, Tensor]:
         """One of the vectors that `parts` named; the others are not read."""
@@ -92,12 +99,13 @@ def parts(**vectors: Mapping[str, Tensor]) -> Iterator[tuple[str, Tensor]]:
 
 
 @contextmanager
-def open_vectors(path: Path, kind: str) -> Iterator[VectorFile]:
+def open_vectors(path: Path, kind: str, device: Device) -> Iterator[VectorFile]:
     """Open what `write_vectors` wrote.
 
     Args:
         path: The file.
         kind: What is expected in it, for the error.
+        device: Where tensors are put: that of the policy they will meet.
     """
     try:
         with ExitStack() as stack:
@@ -113,7 +121,7 @@ def open_vectors(path: Path, kind: str) -> Iterator[VectorFile]:
                 for part in (head, *parts)
                 for name in part.keys()  # noqa: SIM118 (it is no mapping)
             }
-            yield VectorFile(files, about)
+            yield VectorFile(files, about, device)
     except (SafetensorError, KeyError, ValueError, TypeError) as error:
         raise DamagedFile(
             f"expected {kind} in {path}, got a file that is damaged or of something "

@@ -7,7 +7,7 @@ from torch import Tensor
 
 from entrometer import passes
 from entrometer.calculus import AdamWStep, Update, Vector, adamw_update, scale
-from entrometer.engine.vectors import open_vectors, parts, write_vectors
+from entrometer.engine.vectors import Device, open_vectors, parts, write_vectors
 from entrometer.experiments.update_batch import Batch
 from entrometer.policy import Checkpoint, Policy
 
@@ -74,9 +74,9 @@ def write_step(path: Path, update: Update) -> None:
     write_vectors(path, vectors, about={"kappa": repr(update.kappa)})
 
 
-def read_step(path: Path) -> StepVectors:
-    """Read what `write_step` wrote."""
-    with open_vectors(path, "a step") as file:
+def read_step(path: Path, device: Device) -> StepVectors:
+    """Read what `write_step` wrote onto a device."""
+    with open_vectors(path, "a step", device) as file:
         return StepVectors(
             file.part("direction"),
             file.part("preconditioner"),
@@ -84,7 +84,7 @@ def read_step(path: Path) -> StepVectors:
         )
 
 
-def read_step_part(path: Path, part: str) -> dict[str, Tensor]:
+def read_step_part(path: Path, part: str, device: Device) -> dict[str, Tensor]:
     """Return one part of a step: `direction`, `history` or `preconditioner`."""
-    with open_vectors(path, "a step") as file:
+    with open_vectors(path, "a step", device) as file:
         return file.part(part)

@@ -4,11 +4,13 @@ import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
+from zipfile import ZIP_STORED, BadZipFile, ZipFile
 
 import torch
 from torch import Tensor, nn
 
 from entrometer.calculus import AdamWHyperparameters, AdamWState
+from entrometer.calculus.vectors import LazyVector
 from entrometer.policy.adamw_settings import (
     AdamWSettings,
     common_settings,
@@ -53,7 +55,8 @@ def read_optimizer_state(path: Path, model: nn.Module) -> OptimizerState:
     r"""Read the moments, the step and the settings of AdamW for a model's parameters.
 
     Moments keep every bit: they have the wider of their own precision and the
-    parameter's. They are on the parameter's device. The learning rate is that of the
+    parameter's. They stay in the file until they are asked for, tensor by tensor; each
+    is then checked and put on the parameter's device. The learning rate is that of the
     step to come, since the scheduler moves before a trainer saves; after the last step
     of a schedule that ends at 0 it is 0.
 
@@ -72,29 +75,33 @@ def read_optimizer_state(path: Path, model: nn.Module) -> OptimizerState:
     settings = common_settings(path, groups)
     moments = content["state"]
     parameters = dict(model.named_parameters())
-    first, second, decay, steps = {}, {}, {}, {}
+    decay, steps, keys = {}, {}, {}
     untouched = []
     for group, group_names in zip(groups, names, strict=True):
         for key, name in zip(group["params"], group_names, strict=True):
-            if not moments:
-                moment = torch.zeros_like(parameters[name]).detach()
-                first[name], second[name], steps[name] = moment, moment.clone(), 0
-                decay[name] = float(group["weight_decay"])
-                continue
-            if key not in moments:
+            if moments and key not in moments:
                 untouched.append(name)
                 continue
-            _check_moments(path, name, moments[key], parameters[name])
-            first[name] = _placed(moments[key]["exp_avg"], parameters[name])
-            second[name] = _placed(moments[key]["exp_avg_sq"], parameters[name])
-            decay[name] = float(group["weight_decay"])
-            steps[name] = int(moments[key]["step"])
+            if moments:
+                _check_moments(path, name, moments[key], parameters[name])
+            steps[name] = int(moments[key]["step"]) if moments else 0
+            decay[name], keys[name] = float(group["weight_decay"]), key
     in_order = [name for name in parameters if name in steps]
+
+    def moment(kind: str) -> LazyVector:
+        def load(name: str) -> Tensor:
+            if not moments:
+                return torch.zeros_like(parameters[name]).detach()
+            _check_values(path, name, kind, moments[keys[name]][kind])
+            return _placed(moments[keys[name]][kind], parameters[name])
+
+        return LazyVector(in_order, load)
+
     return OptimizerState(
         AdamWState(
             step=one_step(path, steps.values()),
-            first_moment={name: first[name] for name in in_order},
-            second_moment={name: second[name] for name in in_order},
+            first_moment=moment("exp_avg"),
+            second_moment=moment("exp_avg_sq"),
         ),
         AdamWHyperparameters(
             betas=settings.betas,
@@ -119,7 +126,9 @@ def _load(path: Path) -> Mapping[str, Any]:
             "`load_policy` reads the weights alone."
         )
     try:
-        content = torch.load(path, map_location="cpu", weights_only=True)
+        content = torch.load(
+            path, map_location="cpu", weights_only=True, mmap=_can_map(path)
+        )
     except Exception as error:  # torch passes on whatever its readers raise.
         raise UnreadableSource(
             f"{path}: not a whole file of tensors ({one_line(error)}). Copy it again, "
@@ -131,6 +140,15 @@ def _load(path: Path) -> Mapping[str, Any]:
             "Trainer saved."
         )
     return content
+
+
+def _can_map(path: Path) -> bool:
+    """Whether torch can map the file: a zip archive without compression."""
+    try:
+        with ZipFile(path) as archive:
+            return all(f.compress_type == ZIP_STORED for f in archive.infolist())
+    except BadZipFile:
+        return False
 
 
 def _check_groups(
@@ -169,11 +187,14 @@ def _check_moments(
                 f"got {tuple(moment.shape)}. The file belongs to another model; use "
                 "the one saved with these weights."
             )
-        if not moment.isfinite().all() or (key == "exp_avg_sq" and (moment < 0).any()):
-            raise UnreadableSource(
-                f"{path}: {key} of {name} has values that no training gives (NaN, "
-                "infinite, or a negative square). Use a checkpoint from before."
-            )
+
+
+def _check_values(path: Path, name: str, kind: str, moment: Tensor) -> None:
+    if not moment.isfinite().all() or (kind == "exp_avg_sq" and (moment < 0).any()):
+        raise UnreadableSource(
+            f"{path}: {kind} of {name} has values that no training gives (NaN, "
+            "infinite, or a negative square). Use a checkpoint from before."
+        )
 
 
 def _placed(moment: Tensor, parameter: Tensor) -> Tensor:

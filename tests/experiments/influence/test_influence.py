@@ -213,7 +213,7 @@ def test_gradients_of_folds_add_up_to_that_of_the_batch(config, influenced):
     point, _, worker, _ = opened((config, influenced))
     batch = point.read_batch(worker.store)
     policy = worker.checkpoint(point.subject).policy
-    found = list(read_gradients([g.path(worker.store) for g in point.gradients]))
+    found = list(read_gradients([g.path(worker.store) for g in point.gradients], "cpu"))
     Q = config.folds
     shares = (found[:Q], found[Q : 2 * Q], found[2 * Q :])
     for own, weights in zip(shares, objective_weights(batch), strict=True):

@@ -4,8 +4,10 @@ from dataclasses import replace
 from pathlib import Path
 
 import torch
+from torch import Tensor
 
 from entrometer.calculus import AdamWState, AdamWStep
+from entrometer.calculus.vectors import LazyVector
 from entrometer.engine.vectors import open_vectors, parts, write_vectors
 from entrometer.policy import Checkpoint
 
@@ -26,16 +28,22 @@ def write_advanced(
 
 
 def read_advanced(path: Path, checkpoint: Checkpoint) -> Checkpoint:
-    """Move a checkpoint, in place, to what `write_advanced` kept."""
-    trained = checkpoint.policy.trained()
-    with open_vectors(path, "a policy after a step") as file:
+    """Move a checkpoint, in place, to what `write_advanced` kept.
+
+    Its moments stay in the file until they are asked for.
+    """
+    trained, kind = checkpoint.policy.trained(), "a policy after a step"
+    with open_vectors(path, kind, "cpu") as file, torch.no_grad():
         steps, taken = int(file.about["steps"]), int(file.about["optimizer"])
-        moved, first, second = (
-            {name: x.to(trained[name]) for name, x in file.part(part).items()}
-            for part in ("parameter", "first", "second")
-        )
-    with torch.no_grad():
         for name, p in trained.items():
-            p.copy_(moved[name])
-    state = AdamWState(taken, first, second)
+            p.copy_(file[f"parameter/{name}"])
+
+    def moment(part: str) -> LazyVector:
+        def load(name: str) -> Tensor:
+            with open_vectors(path, kind, trained[name].device) as file:
+                return file[f"{part}/{name}"].to(trained[name])
+
+        return LazyVector(trained, load)
+
+    state = AdamWState(taken, moment("first"), moment("second"))
     return replace(checkpoint, state=state, step=steps)

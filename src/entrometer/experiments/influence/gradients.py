@@ -15,7 +15,7 @@ from torch import Tensor
 
 from entrometer import passes
 from entrometer.calculus import add
-from entrometer.engine.vectors import open_vectors
+from entrometer.engine.vectors import Device, open_vectors
 from entrometer.estimators import (
     GradientWeights,
     Weighting,
@@ -63,21 +63,23 @@ def objective_weights(batch: Evaluation) -> tuple[GradientWeights, ...]:
     )
 
 
-def read_gradients(paths: Sequence[Path]) -> Iterator[dict[str, Tensor]]:
+def read_gradients(
+    paths: Sequence[Path], device: Device
+) -> Iterator[dict[str, Tensor]]:
     """Read the files of all folds, one gradient at a time, in the order of the names.
 
     Those of the length are added up by half.
     """
     for name in "hJ":
-        yield from (_read(path, name) for path in paths)
+        yield from (_read(path, name, device) for path in paths)
     for half in range(HALVES):
-        total, *others = (_read(path, "T") for path in paths[half::HALVES])
+        total, *others = (_read(path, "T", device) for path in paths[half::HALVES])
         for other in others:
             total = add(total, other)
         yield total
 
 
-def _read(path: Path, name: str) -> dict[str, Tensor]:
-    with open_vectors(path, "gradients") as file:
+def _read(path: Path, name: str, device: Device) -> dict[str, Tensor]:
+    with open_vectors(path, "gradients", device) as file:
         own = [key for key in file.names() if key.partition("/")[0] == name]
         return {key.partition("/")[2]: file[key] for key in own}

@@ -119,7 +119,8 @@ class _OfStep(Request):
 
     def read_gradients(self, store: Path) -> Iterator[dict[str, Tensor]]:
         """All of them, in the order of `gradient_names`."""
-        return read_gradients([g.path(store) for g in self.gradients])
+        paths = [g.path(store) for g in self.gradients]
+        return read_gradients(paths, self.subject.device)
 
 
 @dataclass(frozen=True, kw_only=True)

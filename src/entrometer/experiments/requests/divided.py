@@ -116,7 +116,8 @@ class Summed(Divided):
         """Add up, and conclude."""
         if self.pieces:
             paths = [piece.path(worker.store) for piece in self.pieces]
-            self.conclude(worker, dict(added_up(paths, "a sum")))
+            total = dict(added_up(paths, "a sum", self.subject.device))
+            self.conclude(worker, total)
             return
         total = self.partial(worker, 0, self.rows, self.path(worker.store))
         self.conclude(worker, total)
@@ -132,6 +133,7 @@ class Summed(Divided):
             _snapshot(path),
             [f"{part.start}-{part.stop}" for part in parts],
             lambda place: summand(parts[place]),
+            device=self.subject.device,
         )
 
 
@@ -217,7 +219,7 @@ class SumOfSums(Request):
     def carry_out(self, worker: Worker) -> None:
         """Tensor by tensor, from file to file."""
         paths = [piece.path(worker.store) for piece in self.of]
-        write_vectors(self.path(worker.store), added_up(paths, "a sum"))
+        write_vectors(self.path(worker.store), added_up(paths, "a sum", "cpu"))
 
 
 def _snapshot(path: Path) -> Path:

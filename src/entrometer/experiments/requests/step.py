@@ -68,20 +68,20 @@ class Step(OverUpdate, Summed):
         return 2.2
 
     def read(self, store: Path) -> StepVectors:
-        """The vectors that are kept of it."""
-        return read_step(self.path(store))
+        """Its vectors, on the device of its policy."""
+        return read_step(self.path(store), self.subject.device)
 
     def read_direction(self, store: Path) -> dict[str, Tensor]:
-        """Of them, the direction alone."""
-        return read_step_part(self.path(store), "direction")
+        """Its direction alone, on the device of its policy."""
+        return read_step_part(self.path(store), "direction", self.subject.device)
 
     def read_history(self, store: Path) -> dict[str, Tensor]:
-        """Return momentum's part of the direction."""
-        return read_step_part(self.path(store), "history")
+        """Return momentum's part of the direction, on the device of its policy."""
+        return read_step_part(self.path(store), "history", self.subject.device)
 
     def read_preconditioner(self, store: Path) -> dict[str, Tensor]:
-        """Of them, the preconditioner alone."""
-        return read_step_part(self.path(store), "preconditioner")
+        """Its preconditioner alone, on the device of its policy."""
+        return read_step_part(self.path(store), "preconditioner", self.subject.device)
 
     def read_batch(self, store: Path) -> Batch:
         """The responses that it is made from, and how the loss pulls on them."""
