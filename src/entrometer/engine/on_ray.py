@@ -4,6 +4,8 @@ import logging
 import math
 import socket
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -13,6 +15,7 @@ from ray import exceptions
 
 from entrometer.engine.crew import DEAD, LOOK, Crew, one_line
 from entrometer.engine.manifest import Manifest, store_trouble
+from entrometer.engine.own_cluster import own_cluster
 from entrometer.engine.schedule import Schedule
 from entrometer.engine.work import (
     FailedWork,
@@ -38,7 +41,7 @@ class OnRay:
     """
 
     address: str | None = None
-    """Of the cluster; None starts one on this machine."""
+    """Address of a cluster; None starts one that only this machine can reach."""
 
     workers: int = 0
     """At most so many at a time; 0 for as many as the cluster holds."""
@@ -65,25 +68,35 @@ class OnRay:
         schedule = Schedule(works, manifest)
         if not schedule.pieces:
             return []
-        ours = not ray.is_initialized()
-        if ours:
-            _connect(self.address)
-        try:
+        with _cluster(self.address):
             with store_trouble(store):
                 crew = Crew(self, store.resolve(), worker)
             try:
                 return _Driver(schedule, manifest, crew, progress).run()
             finally:
                 crew.dismiss()
+
+
+@contextmanager
+def _cluster(address: str | None) -> Iterator[None]:
+    """Use the cluster that this process is in, join one, or start one."""
+    if ray.is_initialized():
+        yield
+    elif address is None:
+        with own_cluster():
+            yield
+    else:
+        _connect(address)
+        try:
+            yield
         finally:
-            if ours:
-                ray.shutdown()
+            ray.shutdown()
 
 
-def _connect(address: str | None) -> None:
-    """Join a cluster, or start one here."""
+def _connect(address: str) -> None:
+    """Join a cluster, whose settings are its own."""
     try:
-        host, colon, port = (address or "").rpartition(":")
+        host, colon, port = address.rpartition(":")
         if colon and port.isdigit():
             # Ray itself tries for minutes.
             socket.create_connection((host, int(port)), timeout=10.0).close()
