@@ -1,8 +1,15 @@
 """What decides a result is in its name."""
 
+from dataclasses import dataclass, replace
+
+import numpy as np
 import pytest
 
-from entrometer.experiments.requests import Draw, Subject
+from entrometer.experiments.batches import draw as drawn
+from entrometer.experiments.config import ExperimentConfig
+from entrometer.experiments.requests import Draw, Recorded, Step, Subject
+from entrometer.tasks import Problem, Score, register
+from entrometer.tasks import registry as tasks
 
 
 def draw(device):
@@ -34,3 +41,57 @@ def draw(device):
 )
 def test_a_kind_of_device_is_part_of_the_name_and_its_number_is_not(one, other, alike):
     assert (draw(one).key == draw(other).key) == alike
+
+
+@dataclass(frozen=True)
+class Task:
+    """Asks the same whatever it gives for the answers."""
+
+    name: str = "users"
+
+    def problems(self, split, count=None):
+        return [Problem(0, "?", "!")]
+
+    def prompt(self, problem):
+        return problem.question
+
+
+@dataclass(frozen=True)
+class Kind(Task):
+    def score(self, problem, response):
+        return Score(1.0, 1.0)
+
+
+@dataclass(frozen=True)
+class Strict(Task):
+    def score(self, problem, response):
+        return Score(0.0, 1.0)
+
+
+# As where a cell of a notebook was edited and run again.
+Strict.__qualname__ = Kind.__qualname__
+
+
+def test_a_task_whose_score_was_edited_is_another_draw(monkeypatch):
+    monkeypatch.setattr(tasks, "_TASKS", dict(tasks._TASKS))
+    config = ExperimentConfig(checkpoints=("checkpoint-2",), task="users", problems=1)
+    keys = []
+    for made in (Kind, Kind, Strict):
+        register("users")(made)
+        found = drawn(config, draw("cpu").subject, np.zeros(1, int), np.zeros(1, int))
+        keys.append(found.key)
+    assert keys[0] == keys[1] != keys[2]
+
+
+def test_a_recorded_loss_whose_code_was_edited_is_another_step():
+    def key(**settings):
+        batch = Recorded(path="p", sha256="s", intervention="users:", **settings)
+        return Step(subject=draw("cpu").subject, batch=batch, max_grad_norm=1.0).key
+
+    assert len({key(), key(code="a"), key(code="b")}) == 3
+
+
+def test_a_task_of_the_package_keeps_the_name_that_stores_have():
+    without = replace(draw("cpu"), code="")
+    assert without.key == draw("cpu").key != replace(without, code="a").key
+    assert without.key.startswith("67be35211d2d2abd")

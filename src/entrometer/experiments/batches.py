@@ -14,6 +14,7 @@ from entrometer.policy.content import weights_key
 from entrometer.runs import read_update, response_seeds, update_path
 from entrometer.runs.content import content_key, file_sha256
 from entrometer.tasks import task
+from entrometer.tasks.registry import task_code
 from entrometer.tasks.task import Split
 
 
@@ -73,6 +74,7 @@ def recorded(config: ExperimentConfig, checkpoint: Path, step: int) -> Recorded:
         path=str(path),
         sha256=file_sha256(path),
         intervention="" if plain else chosen.text,
+        code=chosen.remedy.code,
     )
 
 
@@ -136,6 +138,7 @@ def draw(
         temperature=config.temperature,
         max_tokens=config.max_tokens,
         format_weight=config.format_weight,
+        code=task_code(config.task),
     )
 
 

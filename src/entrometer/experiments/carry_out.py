@@ -6,8 +6,9 @@ from pathlib import Path
 
 from entrometer.engine import Engine, Manifest, Progress, Status
 from entrometer.engine.schedule import name_of
-from entrometer.experiments.requests import Request, Worker
+from entrometer.experiments.requests import Request
 from entrometer.experiments.requests.divided import with_pieces
+from entrometer.experiments.requests.make_worker import MakeWorker
 
 Stages = dict[str, dict[str, float | int]]
 """Passes and seconds by kind."""
@@ -40,7 +41,10 @@ def carry_out(
         progress(replace(status, done=done, total=total))
 
     rows = engine.carry_out(
-        missing(requests, store), worker=Worker, store=store, progress=tell
+        missing(requests, store),
+        worker=MakeWorker.with_registered(),
+        store=store,
+        progress=tell,
     )
     stages = stages or {}
     for row in rows:

@@ -5,6 +5,7 @@ from typing import TypeVar
 
 from entrometer.errors import InvalidValue, MissingKey, nearest_name
 from entrometer.interventions.remedy import Remedy, TokenLosses, require_sound
+from entrometer.runs.user_code import is_users
 
 Function = TypeVar("Function", bound=TokenLosses)
 
@@ -41,13 +42,6 @@ def register(
     """
 
     def add(function: Function) -> Function:
-        known = _REMEDIES.get(name)
-        # The same definition again is a notebook's cell that was run again.
-        if known is not None and _definition(known.function) != _definition(function):
-            raise InvalidValue(
-                f"expected a name that is free, got {name!r}, which is "
-                f"{'.'.join(_definition(known.function))}; choose another"
-            )
         remedy = Remedy(
             function=function,
             by_token=by_token,
@@ -64,11 +58,29 @@ def register(
             shares=shares,
             positive=positive,
         )
-        require_sound(name, remedy)
-        _REMEDIES[name] = remedy
+        add_remedy(name, remedy)
         return function
 
     return add
+
+
+def add_remedy(name: str, remedy: Remedy) -> None:
+    """Let `intervention` find a remedy by `name`."""
+    known = _REMEDIES.get(name)
+    own = _definition(remedy.function)
+    # The same definition again is a notebook's cell that was run again.
+    if known is not None and _definition(known.function) != own:
+        raise InvalidValue(
+            f"expected a name that is free, got {name!r}, which is "
+            f"{'.'.join(_definition(known.function))}; choose another"
+        )
+    require_sound(name, remedy)
+    _REMEDIES[name] = remedy
+
+
+def user_remedies() -> dict[str, Remedy]:
+    """Return the remedies that a user registered, by name."""
+    return {n: remedy for n, remedy in _REMEDIES.items() if is_users(remedy.function)}
 
 
 def remedy_of(name: str) -> Remedy:

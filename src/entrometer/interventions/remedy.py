@@ -3,12 +3,12 @@
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
-from hashlib import sha256
 from typing import Any
 
 from torch import Tensor
 
 from entrometer.errors import InvalidValue
+from entrometer.runs.user_code import code_key
 
 TokenLosses = Callable[..., Tensor]
 """Maps `TokenTables`, and settings by keyword, to the loss of each token (B, T)."""
@@ -63,14 +63,8 @@ class Remedy:
 
     @property
     def code(self) -> str:
-        """What tells a user's function from an edited one; empty for those here."""
-        if self.function.__module__.startswith("entrometer."):
-            return ""
-        try:
-            text = inspect.getsource(self.function)
-        except OSError:
-            text = self.function.__code__.co_code.hex()
-        return sha256(text.encode()).hexdigest()
+        """Key of a user's code, another for an edited one; empty for those here."""
+        return code_key(self.function, self.adapt)
 
     @property
     def defaults(self) -> dict[str, Number]:

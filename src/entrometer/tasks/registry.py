@@ -5,6 +5,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from entrometer.errors import InvalidValue, MissingKey, nearest_name
+from entrometer.runs.user_code import code_key, is_users
 from entrometer.tasks.arithmetic import Arithmetic
 from entrometer.tasks.gsm8k import GSM8K
 from entrometer.tasks.task import Task
@@ -61,6 +62,19 @@ def task(name: str, **settings: Any) -> Task:
 def task_names() -> list[str]:
     """Return the names that `task` knows, sorted."""
     return sorted(_TASKS)
+
+
+def task_code(name: str) -> str:
+    """Return a key of the code of a user's task; "" for the tasks that are here.
+
+    A task that is made by a function is covered as far as the function refers to it.
+    """
+    return code_key(_TASKS[name]) if name in _TASKS else ""
+
+
+def user_tasks() -> dict[str, Callable[..., Task]]:
+    """Return the tasks that a user registered, by name."""
+    return {name: factory for name, factory in _TASKS.items() if is_users(factory)}
 
 
 def _definition(factory: Callable[..., Task]) -> tuple[str, str]:

@@ -135,6 +135,9 @@ class Recorded(Responses):
     intervention: str = ""
     """With all its settings, the loss of the training; empty for plain Dr-GRPO."""
 
+    code: str = ""
+    """Key of the intervention's code, where a user wrote it."""
+
     @property
     def group(self) -> np.ndarray:
         """Of the file's rows; the file is opened once."""
@@ -269,10 +272,7 @@ def _content(value: Any) -> Any:
     if isinstance(value, Request):
         return value.key
     if isinstance(value, Recorded):
-        # A plain one is known by its rows alone.
-        if not value.intervention:
-            return value.sha256
-        return [value.sha256, value.intervention]
+        return [value.sha256, value.intervention, value.code]
     if isinstance(value, Subject):
         content = {
             "weights": value.weights,

@@ -43,6 +43,9 @@ class Draw(Request, Responses):
     format_weight: float
     """Weight of the format in the reward, in which the answer has 1."""
 
+    code: str = ""
+    """Key of the task's code, where a user wrote it: it gives the rewards."""
+
     @property
     def price(self) -> float:
         """Sampling, token by token."""

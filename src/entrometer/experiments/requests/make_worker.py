@@ -1,0 +1,58 @@
+"""Workers that know the tasks and interventions that the user registered."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from entrometer.experiments.requests.base import Worker
+from entrometer.interventions.registry import add_remedy, user_remedies
+from entrometer.interventions.remedy import Remedy
+from entrometer.runs.user_code import own_modules
+from entrometer.tasks import Task, register
+from entrometer.tasks.registry import user_tasks
+
+
+@dataclass(frozen=True)
+class MakeWorker:
+    """Makes a worker in this process or, sent there as a pickle, in another."""
+
+    remedies: Mapping[str, Remedy]
+    tasks: Mapping[str, Callable[..., Task]]
+
+    @classmethod
+    def with_registered(cls) -> "MakeWorker":
+        """Workers with all that is registered in this process."""
+        return cls(user_remedies(), user_tasks())
+
+    def __call__(self, store: Path) -> Worker:
+        """Register what came along, and make a worker."""
+        for name, remedy in self.remedies.items():
+            add_remedy(name, remedy)
+        for name, factory in self.tasks.items():
+            register(name)(factory)
+        return Worker(store)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle the user's code by value: workers have none of the user's files."""
+        # Only here: the package works without Ray, and then nothing is sent.
+        from entrometer.engine.by_value import dumped
+
+        remedies = {
+            name: dumped(f"an intervention {name!r}", r, own_modules(r.function))
+            for name, r in self.remedies.items()
+        }
+        tasks = {
+            name: dumped(f"a task {name!r}", factory, own_modules(factory))
+            for name, factory in self.tasks.items()
+        }
+        return _received, (remedies, tasks)
+
+
+def _received(remedies: dict[str, bytes], tasks: dict[str, bytes]) -> MakeWorker:
+    from entrometer.engine.by_value import loaded
+
+    return MakeWorker(
+        {name: loaded(content) for name, content in remedies.items()},
+        {name: loaded(content) for name, content in tasks.items()},
+    )
