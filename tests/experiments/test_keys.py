@@ -55,6 +55,9 @@ class Task:
     def prompt(self, problem):
         return problem.question
 
+    def demonstration(self, problem, random):
+        return problem.answer
+
 
 @dataclass(frozen=True)
 class Kind(Task):
