@@ -1,6 +1,6 @@
 """What decides a result is in its name."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import pytest
@@ -92,9 +92,3 @@ def test_a_recorded_loss_whose_code_was_edited_is_another_step():
         return Step(subject=draw("cpu").subject, batch=batch, max_grad_norm=1.0).key
 
     assert len({key(), key(code="a"), key(code="b")}) == 3
-
-
-def test_a_task_of_the_package_keeps_the_name_that_stores_have():
-    without = replace(draw("cpu"), code="")
-    assert without.key == draw("cpu").key != replace(without, code="a").key
-    assert without.key.startswith("67be35211d2d2abd")
