@@ -6,7 +6,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from entrometer.engine.manifest import Manifest, store_trouble
+from entrometer.engine.manifest import Manifest, result_sha256, store_trouble
 from entrometer.engine.schedule import name_of
 from entrometer.engine.work import MakeWorker, Progress, Row, Status, Work, Works
 
@@ -57,4 +57,5 @@ def carried_out(work: Work, worker: Any, store: Path) -> Row:
         tokens=work.tokens(store),
         seconds=time.perf_counter() - began,
         where=f"{platform.node()}:{os.getpid()}",
+        sha256=result_sha256(work.path(store)),
     )

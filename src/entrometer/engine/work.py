@@ -61,6 +61,10 @@ class Row:
     where: str
     """Machine and process."""
 
+    sha256: str = ""
+    """Hash of the result, which is compared before it is reused; empty in a log of an
+    earlier version."""
+
 
 @dataclass(frozen=True, slots=True)
 class Status:

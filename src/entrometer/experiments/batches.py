@@ -10,15 +10,30 @@ from entrometer.errors import InvalidValue
 from entrometer.experiments.config import ExperimentConfig
 from entrometer.experiments.requests import Draw, Recorded, Step, Subject
 from entrometer.interventions import PLAIN, intervention
+from entrometer.policy.adapter import CONFIG as ADAPTER_CONFIG
+from entrometer.policy.adapter import base_of
 from entrometer.policy.content import weights_key
-from entrometer.runs import read_update, response_seeds, update_path
+from entrometer.runs import (
+    read_update,
+    response_seeds,
+    update_path,
+    verified,
+    vouched,
+)
 from entrometer.runs.content import content_key, file_sha256
 from entrometer.tasks import task
 from entrometer.tasks.task import Split
 
 
 def subject_of(config: ExperimentConfig, path: Path) -> Subject:
-    """A checkpoint, known by what it holds."""
+    """A checkpoint, known by what it holds, which is what its manifest says."""
+    # Batches beside it are compared when they are read: it may have been copied alone.
+    verified(path, beside=False)
+    base = config.policy
+    if base is None and (path / ADAPTER_CONFIG).is_file():
+        base = base_of(path)
+    if isinstance(base, str):
+        verified(Path(base).expanduser(), beside=False)
     return Subject(
         path=str(path),
         base=config.policy,
@@ -66,7 +81,8 @@ def recorded(config: ExperimentConfig, checkpoint: Path, step: int) -> Recorded:
             f"{path}, got no such file; give --updates sampled-1, or train with "
             "the recorder"
         )
-    _require_alike(config, path)
+    vouched(path)
+    _require_alike(config, path, step)
     chosen = intervention(config.intervention)
     plain = chosen == intervention(PLAIN)
     return Recorded(
@@ -76,9 +92,20 @@ def recorded(config: ExperimentConfig, checkpoint: Path, step: int) -> Recorded:
     )
 
 
-def _require_alike(config: ExperimentConfig, path: Path) -> None:
-    """Refuse samples of another policy than the one that the batch was drawn from."""
+def was_recorded(path: Path) -> bool:
+    """Whether there is a recorded batch; one that a manifest lists must be there."""
+    return vouched(path) or path.is_file()
+
+
+def _require_alike(config: ExperimentConfig, path: Path, step: int) -> None:
+    """Refuse the batch of another step, and samples of another policy than its own."""
     settings = read_update(path).settings
+    if settings.step != step:
+        raise InvalidValue(
+            f"{path}: expected the batch of step {step}, got a file that says it is of "
+            f"step {settings.step}; copy the right one here, or give --updates "
+            "sampled-1"
+        )
     for name in ("temperature", "max_tokens"):
         was, asked = getattr(settings, name), getattr(config, name)
         if was != asked:

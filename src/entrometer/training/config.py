@@ -181,18 +181,29 @@ class TrainConfig:
 _Config = TypeVar("_Config", AdapterConfig, ImitationConfig, TrainConfig)
 
 
-def save_config(config: TrainConfig, run: Path) -> None:
-    """Write the settings of a run into its directory."""
-    # Here: settings, and with them `--help`, are there without tables and arrays.
-    from entrometer.runs import write_json
+def save_config(config: TrainConfig, run: Path, *, problems: str | None = None) -> None:
+    """Write and seal the settings of a run.
 
-    run.mkdir(parents=True, exist_ok=True)
-    write_json(run / "config.json", asdict(config))
+    Args:
+        config: The settings.
+        run: Its directory.
+        problems: Content key of its problems, which a resume compares.
+    """
+    # Here: settings, and with them `--help`, are there without tables and arrays.
+    from entrometer.runs.settings import save_settings
+
+    save_settings(run, asdict(config), {"kind": "training", "problems": problems})
 
 
 def read_config(run: Path) -> TrainConfig:
-    """Read back what `save_config` wrote; an unknown setting is refused by name."""
+    """Read back what `save_config` wrote, refusing what was edited since.
+
+    An unknown setting is refused by name.
+    """
+    from entrometer.runs.settings import sealed_settings
+
     path = run / "config.json"
+    sealed_settings(run)
     try:
         values = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:

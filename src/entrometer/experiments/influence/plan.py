@@ -11,6 +11,7 @@ from entrometer.experiments.batches import (
     short_names,
     step_of,
     subject_of,
+    was_recorded,
 )
 from entrometer.experiments.influence.config import InfluenceConfig
 from entrometer.experiments.influence.folds import Evaluation
@@ -137,7 +138,7 @@ def _update(
                 age=age,
             )
             for age in range(1, config.past + 1)
-            if update_path(beside.parent, steps + 1 - age).is_file()
+            if was_recorded(update_path(beside.parent, steps + 1 - age))
         ),
         concentration=Concentrated(subject=subject, batch=step.batch),
         blocks=Blocks(subject=subject, step=step),
