@@ -14,11 +14,11 @@ from entrometer.policy.adapter import CONFIG as ADAPTER_CONFIG
 from entrometer.policy.adapter import base_of
 from entrometer.policy.content import weights_key
 from entrometer.runs import (
+    present,
     read_update,
     response_seeds,
     update_path,
     verified,
-    vouched,
 )
 from entrometer.runs.content import content_key, file_sha256
 from entrometer.tasks import task
@@ -29,11 +29,9 @@ def subject_of(config: ExperimentConfig, path: Path) -> Subject:
     """A checkpoint, known by what it holds, which is what its manifest says."""
     # Batches beside it are compared when they are read: it may have been copied alone.
     verified(path, beside=False)
-    base = config.policy
-    if base is None and (path / ADAPTER_CONFIG).is_file():
-        base = base_of(path)
-    if isinstance(base, str):
-        verified(Path(base).expanduser(), beside=False)
+    base = local_base(config, path)
+    if base is not None:
+        verified(base, beside=False)
     return Subject(
         path=str(path),
         base=config.policy,
@@ -42,6 +40,15 @@ def subject_of(config: ExperimentConfig, path: Path) -> Subject:
         weights=weights_key(path, config.policy),
         optimizer=file_sha256(path / "optimizer.pt"),
     )
+
+
+def local_base(config: ExperimentConfig, path: Path) -> Path | None:
+    """Directory of the model that an adapter sits on; None for a name."""
+    if not (path / ADAPTER_CONFIG).is_file():
+        return None
+    base = config.policy or base_of(path)
+    found = Path(base).expanduser() if isinstance(base, str) else None
+    return found if found is not None and found.is_dir() else None
 
 
 def require_rates(
@@ -75,13 +82,12 @@ def step_of(config: ExperimentConfig, subject: Subject, name: str, steps: int) -
 def recorded(config: ExperimentConfig, checkpoint: Path, step: int) -> Recorded:
     """The batch of an optimizer step, from the recorder beside a checkpoint."""
     path = update_path(checkpoint.parent, step)
-    if not path.is_file():
+    if not present(path):
         raise InvalidValue(
             f"expected the batch that training recorded after {checkpoint} in "
             f"{path}, got no such file; give --updates sampled-1, or train with "
             "the recorder"
         )
-    vouched(path)
     _require_alike(config, path, step)
     chosen = intervention(config.intervention)
     plain = chosen == intervention(PLAIN)
@@ -90,11 +96,6 @@ def recorded(config: ExperimentConfig, checkpoint: Path, step: int) -> Recorded:
         sha256=file_sha256(path),
         intervention="" if plain else chosen.text,
     )
-
-
-def was_recorded(path: Path) -> bool:
-    """Whether there is a recorded batch; one that a manifest lists must be there."""
-    return vouched(path) or path.is_file()
 
 
 def _require_alike(config: ExperimentConfig, path: Path, step: int) -> None:

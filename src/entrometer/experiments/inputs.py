@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from entrometer.errors import InvalidValue
-from entrometer.experiments.batches import short_names, subject_of
+from entrometer.experiments.batches import local_base, short_names, subject_of
 from entrometer.experiments.config import ExperimentConfig
 from entrometer.policy.checkpoint import read_schedule
 from entrometer.runs import update_path, verified, vouched
@@ -83,6 +83,9 @@ def unsealed_inputs(config: ExperimentConfig) -> list[str]:
         run = path.parent
         if verified(path, names=()) is None:
             found.append(name)
+        base = local_base(config, path)
+        if base is not None and verified(base, names=()) is None:
+            found.append(f"its base {base.name}")
         if is_training(run) and not vouched(run / "config.json"):
             found.append(f"{run.resolve().name}/config.json")
         updates = (

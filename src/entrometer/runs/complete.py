@@ -130,6 +130,11 @@ def verified(
     return verify(directory, names=names, beside=beside)
 
 
+def present(path: Path) -> bool:
+    """Whether a file is there; one that a manifest lists must be, as it was written."""
+    return vouched(path) or path.is_file()
+
+
 def vouched(path: Path) -> bool:
     """Compare a file with the manifest that lists it; False if none does.
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from entrometer.errors import InvalidValue
 from entrometer.runs.atomic import DamagedFile
-from entrometer.runs.complete import checkpoints, verified, vouched
+from entrometer.runs.complete import checkpoints, present, verified, vouched
 from entrometer.runs.metrics import Metrics, logged_metrics, read_metrics
 from entrometer.runs.settings import CONFIG
 
@@ -27,7 +27,7 @@ def is_measurement(path: Path) -> bool:
         )
     if (path / "summary.json").is_file() and (path / "results").is_dir():
         return True
-    if (path / CONFIG).is_file() and ((path / _METRICS).is_file() or checkpoints(path)):
+    if (path / CONFIG).is_file() and (present(path / _METRICS) or checkpoints(path)):
         return False
     got = "another directory" if path.is_dir() else "no such directory"
     raise InvalidValue(
@@ -39,6 +39,8 @@ def is_measurement(path: Path) -> bool:
 
 def is_training(run: Path) -> bool:
     """Whether a directory has the config.json of our training, not of a model."""
+    if (verified(run, names=()) or {}).get("kind") == "training":
+        return True
     try:
         return "imitation" in json.loads((run / CONFIG).read_text(encoding="utf-8"))
     except (OSError, ValueError, TypeError):
@@ -73,7 +75,7 @@ def unsealed_files(run: Path) -> list[str]:
     if is_measurement(run):
         return [] if verified(run, names=()) is not None else ["the results"]
     names = (CONFIG, _METRICS, _EVALUATION)
-    files = [run / name for name in names if (run / name).is_file()]
+    files = [run / name for name in names if present(run / name)]
     if run / _EVALUATION not in files:
         files += _evaluations(run)
     return [p.relative_to(run).as_posix() for p in files if not vouched(p)]
@@ -97,18 +99,13 @@ def read_object(path: Path) -> dict[str, Any]:
 def training_metrics(run: Path) -> Metrics:
     """What each step of a training logged, collected or still with its checkpoints."""
     table = run / _METRICS
-    if not table.is_file():
-        return logged_metrics(run)
-    vouched(table)
-    return read_metrics(table)
+    return read_metrics(table) if present(table) else logged_metrics(run)
 
 
 def evaluation_metrics(run: Path) -> Metrics | None:
     """The evaluation with the most responses; of those the last by name."""
     kept = run / _EVALUATION
-    files = [kept] if kept.is_file() else _evaluations(run)
-    for path in files:
-        vouched(path)
+    files = [kept] if present(kept) else _evaluations(run)
     tables = [t for t in map(read_metrics, files) if "step" in t and "responses" in t]
     return max(
         reversed(tables), key=lambda t: float(t["responses"].sum()), default=None
@@ -116,7 +113,8 @@ def evaluation_metrics(run: Path) -> Metrics | None:
 
 
 def _evaluations(run: Path) -> list[Path]:
-    return sorted(run.glob("evaluation/*/table.parquet"))
+    tables = (path / "table.parquet" for path in sorted(run.glob("evaluation/*")))
+    return [table for table in tables if present(table)]
 
 
 def _are_texts(value: object) -> bool:
