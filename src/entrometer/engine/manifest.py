@@ -75,11 +75,11 @@ class Manifest:
 def read_log(store: Path) -> list[Row]:
     """The rows of a store; a line that a crash cut short is passed over."""
     rows = []
-    with open(store / LOG, encoding="utf-8") as file:
+    with open(store / LOG, encoding="utf-8", errors="replace") as file:
         for line in file:
             try:
                 rows.append(Row(**json.loads(line)))
-            except (ValueError, TypeError):
+            except (ValueError, TypeError, RecursionError):
                 continue
     return rows
 
