@@ -117,7 +117,7 @@ class _World:
             self.new,
         )
         again = ("eval", str(training), *_EVALUATED)
-        yield Reader("eval", again, checkpoint)
+        yield Reader("eval", again, checkpoint, restored=evaluation)
         yield Reader("eval again", again, _files(evaluation), restored=evaluation)
         yield Reader(
             "measure --resume",
