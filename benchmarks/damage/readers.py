@@ -118,7 +118,8 @@ class _World:
         )
         again = ("eval", str(training), *_EVALUATED)
         yield Reader("eval", again, checkpoint, restored=evaluation)
-        yield Reader("eval again", again, _files(evaluation), restored=evaluation)
+        shards = sorted(evaluation.glob("checkpoint-*/*.parquet"))
+        yield Reader("eval again", again, shards, restored=evaluation)
         yield Reader(
             "measure --resume",
             ("measure", "--run", measured, "--resume", "--no-report"),
