@@ -33,7 +33,8 @@ class Outcome:
     file: str
     damage: str
     kind: str
-    """`refused` or `stated`, by name; `remade` to the same bits; else `silent`."""
+    """`refused` or `stated`, by name; `same` if the results are, to the bit, because
+    the file was made again or the damage reached no number; else `silent`."""
 
     def __str__(self) -> str:
         return f"{self.command}: {self.file} {self.damage}"
@@ -158,7 +159,7 @@ def _outcome(reader: Reader, path: Path, damage: str, folder: Path) -> Outcome:
     if path.name in said or ("nsealed" in said and path.name == "manifest.json"):
         kind = "refused" if code else "stated"
     elif code == 0 and before and _tables(reader.restored) == before:
-        kind = "remade"
+        kind = "same"
     if reader.restored is not None:
         shutil.rmtree(reader.restored)
         (folder / "aside").rename(reader.restored)

@@ -71,7 +71,7 @@ class Ticker:
     def tick(self, stage: str, done: int, total: int, note: str) -> None:
         """Show that `done` of `total` are done."""
         # Without progress there is only a note, as of a file that is computed again.
-        noted = self._done.get(stage) == done
+        noted = self._done.get(stage, 0) == done
         self._done[stage] = done
         told = f"{done}/{total}"
         self._show(stage, float(done), float(total), told, note, noted=noted)
