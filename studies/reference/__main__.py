@@ -10,7 +10,14 @@ from pathlib import Path
 
 from entrometer.cli import main
 from entrometer.report import draw_training
-from entrometer.runs import logged_metrics, read_metrics, update_path, write_metrics
+from entrometer.runs import (
+    logged_metrics,
+    read_metrics,
+    seal,
+    update_path,
+    verify,
+    write_metrics,
+)
 
 HERE = Path(__file__).parent
 KEPT = (8, 24, 40, 56)
@@ -24,6 +31,8 @@ def collect(run: Path, here: Path) -> None:
     shutil.copy(run / "config.json", here / "config.json")
     shutil.copy(tables[-1], here / "evaluation.parquet")
     write_metrics(here / "metrics.parquet", metrics)
+    kept = ("config.json", "evaluation.parquet", "metrics.parquet")
+    seal(here, only=kept, about=verify(run, names=()))
     draw_training(here / "training.svg", metrics, evaluation)
     for folder in ("updates", *(f"checkpoint-{step}" for step in KEPT)):
         shutil.rmtree(here / folder, ignore_errors=True)

@@ -33,6 +33,16 @@ def test_plain_lines_come_now_and_then_and_at_the_end(clock, capsys):
     assert lines[-1].startswith("work 100/100")
 
 
+def test_every_note_without_progress_is_shown(clock, capsys):
+    ticker = Ticker()
+    for note in ("first", "second"):
+        ticker.tick("eval", 4, 16, note)
+    ticker.tick("eval", 8, 16, "third")
+    ticker.tick("eval", 8, 16, "fourth")
+    lines = capsys.readouterr().err.splitlines()
+    assert [line.rpartition(": ")[2] for line in lines] == ["second", "fourth"]
+
+
 def test_training_shows_the_metrics_that_people_watch(clock, capsys):
     clock[0] = 100.0
     metrics = {"reward": 0.5, "entropy/token": 0.25, "epoch": 3.0, "loss": None}

@@ -112,7 +112,7 @@ def test_another_run_is_not_written_over(trained, measured):
 
 def test_a_training_is_not_written_over(trained):
     before = (trained / "config.json").read_bytes()
-    with pytest.raises(InvalidValue, match="holds something else"):
+    with pytest.raises(InvalidValue, match=r"holds another run \(training\)"):
         em.measure(*at(trained, 2), run=trained)
     assert (trained / "config.json").read_bytes() == before
 

@@ -12,7 +12,7 @@ from entrometer import read
 from entrometer.api import finished
 from entrometer.cli import main
 from entrometer.experiments.requests import Worker
-from entrometer.runs import verify
+from entrometer.runs import seal, verify
 from entrometer.runs.measurement import read_measurement
 from entrometer.training.config import save_config
 from tests.cli.conftest import CONFIG, SMALL, at, strictly
@@ -106,6 +106,7 @@ def test_a_schedule_that_ended_needs_learning_rates(trained, tmp_path, capsys):
     for group in state["param_groups"]:
         group["lr"] = 0.0
     torch.save(state, path)
+    seal(path.parent)
     error = refusal(capsys, *at(run, 2), "--run", str(tmp_path / "run"))
     assert "schedule has ended; give --etas" in error
 

@@ -7,6 +7,7 @@ import pytest
 
 from entrometer.cli import main
 from entrometer.cli.replay import KINDS
+from entrometer.runs import seal, verify
 from entrometer.runs.measurement import Change, read_measurement
 from entrometer.runs.rows import write_rows
 from tests.cli.conftest import strictly
@@ -19,6 +20,7 @@ def altered(measured, tmp_path):
     rows = read_measurement(measured).changes
     rows[2] = replace(rows[2], observed=0.125)
     write_rows(run / "results" / "changes.parquet", Change, rows)
+    seal(run, about=verify(measured), without=("passes",))
     return run
 
 

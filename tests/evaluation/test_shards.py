@@ -75,7 +75,7 @@ def test_files_of_two_attempts_are_no_pair(tmp_path, shard):
     other = replace(shard.rollouts, text=("x", "y", "z"))
     write_shard(tmp_path, 1, replace(shard, rollouts=other), "s")
     rollouts_path(tmp_path, 1).replace(rollouts_path(tmp_path, 0))
-    with pytest.raises(DamagedFile, match="not those beside it"):
+    with pytest.raises(DamagedFile, match=r"not those of part-0000\.parquet"):
         read_shard(tmp_path, 0, "s")
 
 

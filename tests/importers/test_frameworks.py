@@ -12,6 +12,7 @@ from entrometer.cli import main
 from entrometer.importers import read_foreign
 from entrometer.policy.checkpoint import load_checkpoint
 from entrometer.policy.sources import SourceNotFound, UnreadableSource
+from entrometer.runs import verify
 
 INSTALLED = {f for f in KINDS if (site(f) / f).is_dir()}
 
@@ -58,6 +59,7 @@ def test_a_step_of_verl_is_imported_by_the_command_line(truths, tmp_path, capsys
     assert main(["import", str(truth.path), str(out), "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
     assert told["step"] == STEPS
+    assert verify(out) == {"kind": "imported checkpoint"}
     checkpoint = load_checkpoint(out)
     assert checkpoint.learning_rate == told["learning_rate"] == pytest.approx(3e-4)
     assert set(checkpoint.hyperparameters.weight_decay.values()) == {0.01}

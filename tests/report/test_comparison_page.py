@@ -26,6 +26,7 @@ from entrometer.report.figures.comparison.gains import gains
 from entrometer.report.figures.comparison.predicted import predicted
 from entrometer.report.read import ComparisonRun, read_runs
 from entrometer.report.style import style
+from entrometer.runs import seal
 from entrometer.runs.comparison import TABLES, ComparisonTables
 from tests.report.test_page import Page
 from tests.report.toy import SUMMARY
@@ -91,8 +92,7 @@ def test_the_manifest_says_that_a_run_is_a_comparison(tmp_path, run, made):
     assert isinstance(found, ComparisonRun)
     assert repr(found.tables) == repr(made)
     other = write(tmp_path / "other", made, SUMMARY)
-    manifest = {"about": {"kind": "comparison"}}
-    (other / "manifest.json").write_text(json.dumps(manifest))
+    seal(other, about={"kind": "comparison"})
     assert isinstance(read_runs([other])[0], ComparisonRun)
     (other / "results" / "frontier.parquet").unlink()
     with pytest.raises(InvalidValue, match=r"frontier\.parquet; finish it with"):

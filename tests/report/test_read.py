@@ -16,7 +16,7 @@ from entrometer.report.read import (
     TrainingRun,
     read_runs,
 )
-from entrometer.runs import DamagedFile, write_metrics
+from entrometer.runs import DamagedFile, seal, write_metrics
 
 
 @pytest.fixture
@@ -127,7 +127,7 @@ def test_the_manifest_says_what_an_unfinished_measurement_is(new_run):
     run = new_run(kernel(Kernel(checkpoints=("a",), responses=2)))
     for path in (run / "results").iterdir():
         path.unlink()
-    (run / "manifest.json").write_text('{"about": {"kind": "kernel"}}')
+    seal(run, about={"kind": "kernel"})
     with pytest.raises(InvalidValue, match=r"without results/blocks\.parquet; finish"):
         read_runs([run])
 

@@ -12,9 +12,12 @@ from entrometer.runs import (
     IncompleteDirectory,
     checkpoints,
     newest_complete,
+    present,
     publish,
     seal,
+    verified,
     verify,
+    vouched,
 )
 
 ABOUT = {"processes": 2, "window": [1, 2]}
@@ -229,3 +232,54 @@ def test_the_newest_complete_is_found_with_the_reasons_against_later_ones(run):
 def test_a_run_without_checkpoints_has_no_newest(tmp_path):
     assert newest_complete(tmp_path) == (None, [])
     assert newest_complete(tmp_path / "absent") == (None, [])
+
+
+def test_a_directory_without_a_manifest_is_unsealed(run):
+    assert verified(run / "checkpoint-2") == ABOUT | {"step": 2}
+    (run / "checkpoint-2" / "manifest.json").unlink()
+    assert verified(run / "checkpoint-2") is None
+
+
+def test_a_checkpoint_that_was_copied_alone_is_compared_alone(run):
+    (run / "updates" / "10.parquet").unlink()
+    assert verified(run / "checkpoint-10", beside=False) is not None
+    with pytest.raises(IncompleteDirectory, match=r"10\.parquet"):
+        verified(run / "checkpoint-10")
+
+
+def test_single_files_are_compared_if_they_are_listed(run):
+    directory = run / "checkpoint-10"
+    (directory / "model.bin").write_bytes(b"other")
+    assert verify(directory, names=["empty"])["step"] == 10
+    for name in ("model.bin", "unheard"):
+        with pytest.raises(IncompleteDirectory, match=name):
+            verify(directory, names=[name])
+
+
+def test_only_some_files_are_sealed(tmp_path):
+    filled(tmp_path)
+    seal(tmp_path, only=["model.bin"])
+    (tmp_path / "empty").unlink()
+    verify(tmp_path)
+
+
+def test_a_file_beside_is_compared_with_the_checkpoint_that_lists_it(run):
+    path = run / "updates" / "10.parquet"
+    assert vouched(path)
+    (run / "updates" / "11.parquet").write_bytes(b"rows")
+    assert not vouched(run / "updates" / "11.parquet")
+    assert present(run / "updates" / "11.parquet")
+    assert not present(run / "updates" / "12.parquet")
+    path.write_bytes((run / "updates" / "2.parquet").read_bytes())
+    with pytest.raises(IncompleteDirectory, match=r"checkpoint-10.*10\.parquet"):
+        vouched(path)
+    path.unlink()
+    with pytest.raises(IncompleteDirectory, match=r"10\.parquet, which is missing"):
+        present(path)
+
+
+def test_a_damaged_manifest_may_be_the_one_that_lists_a_file(run):
+    (run / "checkpoint-10" / "manifest.json").write_text("{}")
+    assert vouched(run / "updates" / "2.parquet")
+    with pytest.raises(IncompleteDirectory, match=r"checkpoint-10/manifest\.json"):
+        vouched(run / "updates" / "10.parquet")

@@ -6,6 +6,7 @@ import pytest
 from entrometer.errors import InvalidValue
 from entrometer.runs import (
     DamagedFile,
+    IncompleteDirectory,
     logged_metrics,
     read_metrics,
     seal,
@@ -21,14 +22,21 @@ def checkpoint(run, step, log):
     return folder
 
 
-def test_log_of_the_newest_complete_checkpoint_is_taken(tmp_path):
-    checkpoint(tmp_path, 2, [{"step": 1, "loss": 0.5}, {"step": 2, "reward": None}])
-    damaged = checkpoint(tmp_path, 4, [{"step": 9}])
-    (damaged / "trainer_state.json").write_text("{}")
+def test_log_of_the_newest_checkpoint_is_taken(tmp_path):
+    checkpoint(tmp_path, 2, [{"step": 9}])
+    checkpoint(tmp_path, 4, [{"step": 1, "loss": 0.5}, {"step": 2, "reward": None}])
     found = logged_metrics(tmp_path)
     np.testing.assert_array_equal(found["step"], [1, 2])
     np.testing.assert_array_equal(found["loss"], [0.5, np.nan])
     np.testing.assert_array_equal(found["reward"], [np.nan, np.nan])
+
+
+def test_a_damaged_newest_checkpoint_is_no_shorter_training(tmp_path):
+    checkpoint(tmp_path, 2, [{"step": 1}, {"step": 2}])
+    damaged = checkpoint(tmp_path, 4, [{"step": 9}])
+    (damaged / "trainer_state.json").write_text("{}")
+    with pytest.raises(IncompleteDirectory, match=r"trainer_state\.json"):
+        logged_metrics(tmp_path)
 
 
 def test_summary_of_a_finished_training_is_no_step(tmp_path):

@@ -17,6 +17,7 @@ from entrometer.api.settings import (
     trained_settings,
 )
 from entrometer.errors import InvalidValue, nearest_name
+from entrometer.runs import verified
 
 if TYPE_CHECKING:
     from entrometer.engine import Engine
@@ -32,6 +33,8 @@ def load(
 ) -> "Checkpoint":
     """Load a `checkpoint-N` with its AdamW: a policy, and the step that is to come.
 
+    Its files are first compared with its manifest, where it has one.
+
     Args:
         path: The directory.
         base: What an adapter sits on; by default what the training beside it says, or
@@ -41,6 +44,7 @@ def load(
     """
     from entrometer.policy import load_checkpoint
 
+    verified(Path(path), beside=False)
     base = base or trained_settings([str(path)]).get("policy")
     return load_checkpoint(path, base=base, precision=precision, device=device)
 
@@ -56,8 +60,9 @@ def measure(
 
     Args:
         checkpoints: Directories `checkpoint-N`.
-        run: Directory of the results; by default runs/, the verb and the checkpoints'
-            names. One that is there is gone on with: no pass is made twice.
+        run: Directory of the results; by default runs/, with the verb, the
+            checkpoints' names and a hash of their content and the settings. An existing
+            run is resumed, if its checkpoints are the same: finished passes are reused.
         store: Where passes are kept; by default in the run. Runs may share one.
         engine: Where passes are made; by default in this process.
         settings: Those of `MeasureConfig`, as `entrometer measure --help` lists them;
@@ -142,7 +147,7 @@ def _carry_out(
     asked = trained_settings(paths) | {"split": experiment.config.split} | settings
     require_known(paths, asked)
     config = experiment.config(checkpoints=paths, **as_settings(asked))
-    directory = run_directory(experiment.verb, paths) if run is None else Path(run)
+    directory = run_directory(experiment.verb, config) if run is None else Path(run)
     experiment.carry_out(
         config, directory, None if store is None else Path(store), engine
     )

@@ -10,7 +10,7 @@ from entrometer.api.progress import Ticker
 from entrometer.api.settings import read_settings
 from entrometer.errors import InvalidValue
 from entrometer.experiments.config import ExperimentConfig
-from entrometer.runs import IncompleteDirectory, verify
+from entrometer.runs import hold, verified
 
 if TYPE_CHECKING:
     from entrometer.engine import Engine
@@ -67,9 +67,9 @@ class Experiment(Generic[Config]):
     ) -> None:
         """Carry the experiment out, and show how far it has come."""
         self.require_own(directory)
-        # An older one would be sealed with the new results.
-        (directory / "report.html").unlink(missing_ok=True)
-        with Ticker(log=directory / "progress.log") as ticker:
+        with hold(directory), Ticker(log=directory / "progress.log") as ticker:
+            # An older one would be sealed with the new results.
+            (directory / "report.html").unlink(missing_ok=True)
             progress = partial(ticker.work, self.verb)
             self.functions().carry_out(
                 config, directory, store=store, progress=progress, engine=engine
@@ -77,10 +77,7 @@ class Experiment(Generic[Config]):
 
     def require_own(self, directory: Path) -> None:
         """Refuse to write over what a training or another experiment left."""
-        try:
-            kind = verify(directory).get("kind")
-        except (IncompleteDirectory, OSError):
-            kind = self.kind
+        kind = (verified(directory, names=()) or {}).get("kind", self.kind)
         if kind != self.kind:
             raise InvalidValue(
                 f"{directory} holds another run ({kind}); choose another directory "

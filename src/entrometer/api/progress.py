@@ -30,6 +30,7 @@ class Ticker:
         self._log = log
         self._terminal = sys.stderr.isatty()
         self._began: dict[str, tuple[float, float]] = {}
+        self._done: dict[str, int] = {}
         self._last = 0.0
 
     def __enter__(self) -> "Ticker":
@@ -69,15 +70,26 @@ class Ticker:
 
     def tick(self, stage: str, done: int, total: int, note: str) -> None:
         """Show that `done` of `total` are done."""
-        self._show(stage, float(done), float(total), f"{done}/{total}", note)
+        # Without progress there is only a note, as of a file that is computed again.
+        noted = self._done.get(stage, 0) == done
+        self._done[stage] = done
+        told = f"{done}/{total}"
+        self._show(stage, float(done), float(total), told, note, noted=noted)
 
     def _show(
-        self, stage: str, done: float, total: float, told: str, note: str
+        self,
+        stage: str,
+        done: float,
+        total: float,
+        told: str,
+        note: str,
+        *,
+        noted: bool = False,
     ) -> None:
         now = time.monotonic()
         # What was done before the first call, as after a restart, tells no rate.
         began, before = self._began.setdefault(stage, (now, done))
-        due = done >= total or now - self._last >= _PLAIN_SECONDS
+        due = done >= total or noted or now - self._last >= _PLAIN_SECONDS
         if not self._terminal and not due:
             return
         rate = (done - before) / (now - began) if now > began else 0.0

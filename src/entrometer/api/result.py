@@ -1,6 +1,5 @@
 """What an experiment or a training left behind."""
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,10 +14,11 @@ from entrometer.api.experiments.measure import MEASURE
 from entrometer.api.finished import Finished, told
 from entrometer.api.output import plain
 from entrometer.errors import InvalidValue
-from entrometer.runs import verify
+from entrometer.runs import verified, verify
 from entrometer.runs.finished import (
     evaluation_metrics,
     is_measurement,
+    read_summary,
     training_metrics,
 )
 from entrometer.runs.rows import read_arrow
@@ -40,9 +40,8 @@ class Result(Finished):
 
     @property
     def summary(self) -> dict[str, Any]:
-        """Title, sentences and warnings."""
-        found: dict[str, Any] = json.loads((self.path / "summary.json").read_bytes())
-        return found
+        """Title, sentences and warnings, as they were sealed."""
+        return read_summary(self.path)
 
     def told(self, report: Path | None) -> str:
         """Sentences, tables, warnings, and where the rest is."""
@@ -69,6 +68,7 @@ class Result(Finished):
 
     def _read(self, name: str) -> pa.Table:
         path = self.path / "results" / f"{name}.parquet"
+        verified(self.path)
         return read_arrow(path, self.experiment.tables[name])
 
 

@@ -8,7 +8,9 @@ from typing import Any
 
 from entrometer.errors import InvalidValue, nearest_name
 from entrometer.experiments.config import ExperimentConfig
+from entrometer.runs.finished import is_training
 from entrometer.runs.locations import located
+from entrometer.runs.settings import sealed_settings
 from entrometer.tasks.task import Split
 from entrometer.training.config import read_config
 
@@ -24,6 +26,9 @@ _TRAINED = (
     "intervention",
 )
 
+_NAMED = 4
+"""Most checkpoints that the name of a directory lists."""
+
 _UNKNOWN = {"task": "", "max_tokens": 0}
 """What no default could stand for: responses would be of another task, or cut short."""
 
@@ -33,7 +38,7 @@ def trained_settings(checkpoints: Sequence[str]) -> dict[str, Any]:
     found: dict[str, Any] = dict(_UNKNOWN)
     spoke: Path | None = None
     for parent in dict.fromkeys(Path(path).parent for path in checkpoints):
-        if not _is_training(parent / "config.json"):
+        if not is_training(parent):
             continue
         config = read_config(parent)
         said = {name: getattr(config, name) for name in _TRAINED}
@@ -56,8 +61,9 @@ def as_settings(values: Mapping[str, Any]) -> dict[str, Any]:
 def read_settings(
     verb: str, config: type[ExperimentConfig], run: Path
 ) -> dict[str, Any]:
-    """The settings that a run of a verb saved."""
+    """The settings that a run of a verb saved, if nobody edited them since."""
     path = run / "config.json"
+    sealed_settings(run)
     names = [f.name for f in fields(config)]
     try:
         values = json.loads(path.read_text(encoding="utf-8"))
@@ -84,10 +90,21 @@ def read_settings(
     return settings
 
 
-def run_directory(verb: str, checkpoints: Sequence[str]) -> Path:
-    """Where results go by default: runs/, the verb and the checkpoints' names."""
-    names = [Path(path).resolve().name for path in checkpoints]
-    return Path("runs") / f"{verb}-{'-'.join(names)}"
+def run_directory(verb: str, config: ExperimentConfig) -> Path:
+    """Where results go by default: one directory per content of its inputs.
+
+    The name has the verb, the checkpoints with their training's directory, and eight
+    digits of a hash of their content and of the settings.
+    """
+    # Here: the content key of a policy comes with torch, which `--help` does without.
+    from entrometer.experiments.inputs import run_key
+
+    paths = [Path(path).resolve() for path in config.checkpoints]
+    names = [path.name for path in paths]
+    if len(names) > _NAMED:
+        names = [names[0], f"{len(names) - 1}-more"]
+    named = "-".join([verb, paths[0].parent.name, *names])
+    return Path("runs") / f"{named}-{run_key(config)}"
 
 
 def require_some(checkpoints: Sequence[str]) -> None:
@@ -118,11 +135,3 @@ def require_known(
                 f"expected {setting}, for {Path(checkpoints[0]).parent} has no "
                 f"config.json of a training that would tell it; give {setting}"
             )
-
-
-def _is_training(path: Path) -> bool:
-    """Whether a file is the config of a training of ours, and not of a model's."""
-    try:
-        return "imitation" in json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, TypeError):
-        return False

@@ -41,7 +41,8 @@ class Evaluate(EvaluationConfig, Habits):
     `inspect view` opens."""
 
     resume: Flag = False
-    """Go on; an evaluation always does, so this changes nothing."""
+    """Refuse to begin a new evaluation because the task's problems were rewritten.
+    Finished shards are reused with or without it."""
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -85,6 +86,7 @@ def carry_out(
             config,
             base=trained.policy,
             device=command.device,
+            resume=command.resume,
             progress=lambda done, total, note: ticker.tick("eval", done, total, note),
         )
     logs: tuple[Path, ...] = ()

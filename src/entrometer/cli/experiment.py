@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 from entrometer.api.experiment import Experiment
 from entrometer.api.output import print_json
 from entrometer.cli.outlook import print_outlook
-from entrometer.cli.settings import Asked, resolve
+from entrometer.cli.settings import Asked, resolve, results_directory
 from entrometer.errors import InvalidValue
+from entrometer.runs import verified
 
 if TYPE_CHECKING:
     from entrometer.engine import Engine
@@ -20,13 +21,12 @@ def carry_out(
     experiment: Experiment[Any], kind: type[Asked], arguments: Sequence[str]
 ) -> int:
     """Do what the arguments ask of an experiment."""
-    command, config, directory = resolve(
-        experiment.verb, kind, experiment.config, arguments
-    )
-    store = command.store or directory / "passes"
+    command, config = resolve(experiment.verb, kind, experiment.config, arguments)
     if command.print_config:
         print_json(config, indent=1)
         return 0
+    directory = results_directory(experiment.verb, command, config)
+    store = command.store or directory / "passes"
     if command.dry_run:
         began = time.perf_counter()
         functions = experiment.functions()
@@ -78,11 +78,15 @@ def engine_of(command: Asked) -> "Engine | None":
 
 
 def _require_new(directory: Path) -> None:
-    # A config alone is what an experiment leaves that was refused.
-    begun = (directory / "results", directory / "manifest.json")
-    passes = directory / "passes"
-    if any(p.exists() for p in begun) or (passes.is_dir() and any(passes.iterdir())):
-        raise InvalidValue(
-            f"{directory} holds a run already; go on with it by --resume, or choose "
-            "another directory with --run"
-        )
+    about = verified(directory, names=())
+    if about is not None and about.get("finished", True):
+        got = "a finished run"
+    elif any((directory / "passes").glob("*")):
+        got = "an attempt that was stopped before its end"
+    else:
+        # Settings alone are what an attempt leaves that was stopped at once.
+        return
+    raise InvalidValue(
+        f"{directory} holds {got} already; go on with it by --resume, or choose "
+        "another directory with --run"
+    )

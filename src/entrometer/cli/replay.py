@@ -19,8 +19,9 @@ from entrometer.api.settings import read_settings
 from entrometer.cli.difference import first_difference
 from entrometer.cli.parse import Flag, parse
 from entrometer.errors import InvalidValue
-from entrometer.runs import checkpoints
+from entrometer.runs import checkpoints, verified
 from entrometer.runs.kernel import TABLES
+from entrometer.runs.settings import sealed_settings
 from entrometer.training.config import read_config
 
 
@@ -57,6 +58,7 @@ def run(arguments: Sequence[str]) -> int:
     """Carry the verb out."""
     command = parse(Replay, arguments, verb="replay")
     old = command.old
+    _require_whole(old)
     kind = _kind(old)
     new = command.run or old.with_name(f"{old.resolve().name}-replay")
     if new.exists() and not command.resume:
@@ -98,6 +100,18 @@ def _kind(old: Path) -> Kind:
         f"{old}: expected a run with its config.json, got none of an experiment, a "
         "training or an evaluation; name the directory that --run was given"
     )
+
+
+def _require_whole(old: Path) -> None:
+    """Refuse to compare with tables that are not what was written."""
+    sealed_settings(old)
+    if (verified(old) or {}).get("finished") is False:
+        raise InvalidValue(
+            f"{old}: expected a finished run, got one that was stopped before its end; "
+            "finish it with --resume"
+        )
+    for _, checkpoint in checkpoints(old):
+        verified(checkpoint)
 
 
 def _again(experiment: Experiment[Any]) -> Callable[[Path, Path], Path]:

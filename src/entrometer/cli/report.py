@@ -40,6 +40,7 @@ def run(arguments: Sequence[str]) -> int:
     if not command.runs:
         raise InvalidValue("expected directories of finished runs, got none; name one")
     from entrometer.report import write_figures, write_report
+    from entrometer.runs.finished import unsealed, unsealed_files
 
     single = len(command.runs) == 1
     out = command.out or (command.runs[0] if single else Path()) / "report.html"
@@ -50,10 +51,14 @@ def run(arguments: Sequence[str]) -> int:
             name = f"{number}-{path.resolve().name}"
             into = command.figures if single else command.figures / name
             figures += write_figures(path, into, command.formats)
+    found = {str(path): unsealed_files(path) for path in command.runs}
+    without = {path: names for path, names in found.items() if names}
     if command.json:
-        print_json({"report": out, "figures": figures})
+        print_json({"report": out, "figures": figures, "unsealed": without})
     else:
         print(plain(f"report: {out}"))
+        for run_path, names in without.items():
+            print(plain(f"warning: {run_path}: {unsealed(', '.join(names))}"))
         if figures:
             print(plain(f"figures: {len(figures)} files in {command.figures}"))
     return 0

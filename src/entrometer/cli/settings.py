@@ -15,6 +15,7 @@ from entrometer.api.settings import (
     trained_settings,
 )
 from entrometer.cli.parse import Flag, Habits, parse
+from entrometer.errors import InvalidValue
 from entrometer.experiments.config import ExperimentConfig
 
 Config = TypeVar("Config", bound=ExperimentConfig)
@@ -33,11 +34,12 @@ class Asked(Habits):
     """Directories of checkpoints: a model or an adapter, and its AdamW."""
 
     run: Path | None = None
-    """Directory of the results; by default runs/, the verb and the checkpoints'
-    names."""
+    """Directory of the results; by default runs/, with the verb, the checkpoints' names
+    and a hash of their content and the settings."""
 
     resume: Flag = False
-    """Go on in a run directory, with the settings that it has; others override."""
+    """Resume the run in a directory, with the checkpoints and the settings that it has;
+    other settings, but no other checkpoints, can be given."""
 
     store: Path | None = None
     """Where passes are kept; by default in the run directory. Runs may share one."""
@@ -67,23 +69,39 @@ class Asked(Habits):
 
 def resolve(
     verb: str, command: type[Asked], config: type[Config], arguments: Sequence[str]
-) -> tuple[Asked, Config, Path]:
-    """The command, its settings, and the directory of its results."""
+) -> tuple[Asked, Config]:
+    """The command, and the settings of the experiment."""
     asked = parse(command, arguments, verb=verb)
     if not (asked.resume and asked.run):
         require_some(asked.checkpoints)
-    directory = asked.run or run_directory(verb, asked.checkpoints)
-    # A run may have been stopped before it could save its settings.
-    begun = asked.resume and (
-        not asked.checkpoints or (directory / "config.json").exists()
+    # A run may have been stopped before it could save its settings. A directory that
+    # is not named has the settings in its name: they are those of the arguments.
+    begun = (
+        asked.resume
+        and asked.run is not None
+        and (not asked.checkpoints or (asked.run / "config.json").exists())
     )
     begin = (
-        read_settings(verb, config, directory)
-        if begun
+        read_settings(verb, config, asked.run)
+        if begun and asked.run is not None
         else trained_settings(asked.checkpoints)
     )
     default = replace(command(), **begin)
     given: Any = parse(command, arguments, verb=verb, default=default)
     settings = {f.name: getattr(given, f.name) for f in fields(config)}
     require_known(given.checkpoints, settings, prefix="--")
-    return given, config(**settings), directory
+    return given, config(**settings)
+
+
+def results_directory(verb: str, command: Asked, config: ExperimentConfig) -> Path:
+    """Where the results go: `--run`, or a name made from the inputs."""
+    if command.run is not None:
+        return command.run
+    directory = run_directory(verb, config)
+    if command.resume and not directory.is_dir():
+        raise InvalidValue(
+            f"expected a run of these checkpoints and settings in {directory} to "
+            "resume, got no such directory; leave --resume out, or name a run with "
+            "--run"
+        )
+    return directory

@@ -5,7 +5,7 @@ from pathlib import Path
 from secrets import token_hex
 from typing import Any
 
-from entrometer.engine.manifest import Manifest, store_trouble
+from entrometer.engine.manifest import Manifest, result_sha256, store_trouble
 from entrometer.engine.schedule import name_of
 from entrometer.engine.work import MakeWorker, Progress, Row, Status, Work, Works
 
@@ -59,4 +59,5 @@ def carried_out(work: Work, worker: Any, store: Path) -> Row:
         tokens=work.tokens(store),
         seconds=time.perf_counter() - began,
         where=_PROCESS,
+        sha256=result_sha256(work.path(store)),
     )

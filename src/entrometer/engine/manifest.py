@@ -12,7 +12,10 @@ from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 
+from entrometer.engine.vectors import vector_shards
 from entrometer.engine.work import Row, StoreTrouble
+from entrometer.runs import DamagedFile
+from entrometer.runs.content import content_key, file_sha256
 
 LOG = "manifest.jsonl"
 
@@ -33,9 +36,29 @@ class Manifest:
         self._store = store
         entries = os.scandir(store) if store.is_dir() else ()
         self._names = {entry.name for entry in entries}
+        self._hashes: dict[str, set[str]] | None = None
 
     def __contains__(self, name: object) -> bool:
         return name in self._names
+
+    def require_whole(self, name: str) -> None:
+        """Refuse a result whose bytes are none that the log lists under its name.
+
+        A result that the log does not list, because its driver was killed in between,
+        is left to the checks of its reader.
+        """
+        if self._hashes is None:
+            self._hashes = {}
+            for row in read_log(self._store) if (self._store / LOG).is_file() else ():
+                # Two processes may have made the same result, with other rounding.
+                self._hashes.setdefault(row.name, set()).add(row.sha256)
+        listed = self._hashes.get(name, set()) - {""}
+        path = self._store / name
+        if listed and result_sha256(path) not in listed:
+            raise DamagedFile(
+                f"{path}: expected the content that {LOG} lists, got another; delete "
+                "the file, then go on with --resume"
+            )
 
     def add(self, row: Row) -> None:
         """Note that a result is there."""
@@ -52,13 +75,21 @@ class Manifest:
 def read_log(store: Path) -> list[Row]:
     """The rows of a store; a line that a crash cut short is passed over."""
     rows = []
-    with open(store / LOG, encoding="utf-8") as file:
+    with open(store / LOG, encoding="utf-8", errors="replace") as file:
         for line in file:
             try:
                 rows.append(Row(**json.loads(line)))
-            except (ValueError, TypeError):
+            except (ValueError, TypeError, RecursionError):
                 continue
     return rows
+
+
+def result_sha256(path: Path) -> str:
+    """Return the hash of a result, over all files of one that has several."""
+    files = [path, *vector_shards(path)]
+    if len(files) == 1:
+        return file_sha256(path)
+    return content_key({file.name: file_sha256(file) for file in files})
 
 
 @contextmanager

@@ -12,7 +12,7 @@ import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from itertools import count
+from itertools import count, takewhile
 from pathlib import Path
 from typing import Any
 
@@ -137,6 +137,12 @@ def remove_vectors(path: Path) -> None:
             _shard(path, number).unlink()
         except FileNotFoundError:
             return
+
+
+def vector_shards(path: Path) -> list[Path]:
+    """The files behind one of vectors, in their order; none if it has all itself."""
+    shards = (_shard(path, number) for number in count())
+    return list(takewhile(Path.exists, shards))
 
 
 def _shard(path: Path, number: int) -> Path:

@@ -62,6 +62,10 @@ class Row:
     """Process that did it, by a random name: a store is shared, and the names of
     machines are not."""
 
+    sha256: str = ""
+    """Hash of the result, which is compared before it is reused; empty in a log of an
+    earlier version."""
+
 
 @dataclass(frozen=True, slots=True)
 class Status:

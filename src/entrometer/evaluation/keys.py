@@ -5,13 +5,14 @@ from dataclasses import asdict
 
 from entrometer.evaluation.config import EvaluationConfig
 from entrometer.runs.content import content_key
+from entrometer.tasks.content import asked_of
 from entrometer.tasks.task import Problem, Task
 
 FORMAT = 1
 """Version of what is measured; another one is another evaluation."""
 
-# They change the table or the rounding, not what is sampled.
-_FREE = ("ks", "batch_tokens")
+FREE = ("ks", "batch_tokens")
+"""Settings that change the table or the rounding, not what is sampled."""
 
 
 def evaluation_key(
@@ -22,12 +23,11 @@ def evaluation_key(
     Of the task it covers the name, the prompts and the reference answers. A verifier
     that changes by itself should come under another name of the task.
     """
-    settings = {k: v for k, v in asdict(config).items() if k not in _FREE}
-    asked = [[p.index, task.prompt(p), p.question, p.answer] for p in problems]
+    settings = {k: v for k, v in asdict(config).items() if k not in FREE}
     content = {
         "format": FORMAT,
         "task": task.name,
         "config": settings,
-        "problems": asked,
+        "problems": asked_of(task, problems),
     }
     return content_key(content)[:16]

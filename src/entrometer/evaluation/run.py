@@ -1,22 +1,25 @@
 """All checkpoints of a run, judged by the same problems."""
 
-from collections.abc import Callable, Sequence
+import json
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import torch
 
 from entrometer.errors import InvalidValue
 from entrometer.evaluation.checkpoint_shards import CheckpointShards
 from entrometer.evaluation.config import EvaluationConfig
-from entrometer.evaluation.keys import evaluation_key
+from entrometer.evaluation.keys import FREE, evaluation_key
 from entrometer.evaluation.problems import chosen_problems
 from entrometer.evaluation.results import Row, rows
 from entrometer.evaluation.table import write_table
 from entrometer.policy import load_policy
 from entrometer.policy.content import weights_key
-from entrometer.runs import write_json
+from entrometer.runs import hold, seal, verified
+from entrometer.runs.settings import CONFIG, as_json, save_settings
 from entrometer.tasks.task import Task
 
 Progress = Callable[[int, int, str], None]
@@ -45,6 +48,7 @@ def evaluate(
     *,
     base: str | Path | None = None,
     device: torch.device | str = "cpu",
+    resume: bool = False,
     progress: Progress = lambda done, total, note: None,
 ) -> Evaluation:
     """Evaluate checkpoints of a run, going on where an earlier attempt stopped.
@@ -61,6 +65,8 @@ def evaluate(
         config: What is measured.
         base: What adapters sit on, if not what they recorded.
         device: Where the policies compute.
+        resume: Refuse to begin another evaluation because the problems were rewritten;
+            without, `progress` is told.
         progress: Called after each shard.
     """
     ordered = sorted(checkpoints)
@@ -68,11 +74,11 @@ def evaluate(
     problems = chosen_problems(task, config)
     key = evaluation_key(task, problems, config)
     directory = Path(run) / "evaluation" / key
-    directory.mkdir(parents=True, exist_ok=True)
     about = {"task": task.name, "device": str(device), "config": asdict(config)}
-    write_json(directory / "config.json", about)
-    size = config.shard_prompts
-    parts = tuple(problems[i : i + size] for i in range(0, len(problems), size))
+    parts = tuple(
+        problems[i : i + config.shard_prompts]
+        for i in range(0, len(problems), config.shard_prompts)
+    )
     done, total = 0, len(ordered) * len(problems) * config.responses
 
     def tell(more: int, note: str) -> None:
@@ -82,23 +88,54 @@ def evaluate(
         plain = "".join(c if c.isprintable() else " " for c in note)
         progress(done, total, plain)
 
+    if note := _rewritten(directory, about):
+        if resume:
+            raise InvalidValue(f"{note}; restore them, or leave out --resume")
+        tell(0, note)
     kept, found = [], []
-    for step, path in ordered:
-        shards = CheckpointShards(
-            step=step,
-            checkpoint=Path(path),
-            directory=directory / f"checkpoint-{step}",
-            subject=f"{key} of {weights_key(path, base)}",
-            parts=parts,
-        )
-        load = partial(
-            load_policy, path, base=base, precision=config.precision, device=device
-        )
-        kept.append(shards)
-        found.append((step, shards.sums(task, config, load, tell)))
-    results = rows(found, config.all_ks)
-    write_table(directory / "table.parquet", results)
+    with hold(directory):
+        save_settings(directory, about, {"kind": "evaluation", "finished": False})
+        for step, path in ordered:
+            verified(path, beside=False)
+            shards = CheckpointShards(
+                step=step,
+                checkpoint=Path(path),
+                directory=directory / f"checkpoint-{step}",
+                subject=f"{key} of {weights_key(path, base)}",
+                parts=parts,
+            )
+            load = partial(
+                load_policy, path, base=base, precision=config.precision, device=device
+            )
+            kept.append(shards)
+            found.append((step, shards.sums(task, config, load, tell)))
+        results = rows(found, config.all_ks)
+        write_table(directory / "table.parquet", results)
+        seal(directory, about={"kind": "evaluation", "settings": as_json(about)})
     return Evaluation(directory, results, tuple(kept))
+
+
+def _rewritten(directory: Path, about: Mapping[str, Any]) -> str | None:
+    """Name an evaluation of the same settings, whose problems then were others.
+
+    The name of its directory is a hash of settings and problems.
+    """
+
+    def deciding(saved: Any) -> dict[str, Any]:
+        free = dict.fromkeys(FREE)
+        return {"task": saved["task"], "config": {**saved["config"], **free}}
+
+    for path in sorted(directory.parent.glob(f"*/{CONFIG}")):
+        try:
+            saved = deciding(json.loads(path.read_bytes()))
+        except (OSError, ValueError, KeyError, TypeError, RecursionError):
+            continue
+        if path.parent.name != directory.name and saved == deciding(as_json(about)):
+            return (
+                f"{directory.parent}: expected the problems of the evaluation "
+                f"{path.parent.name}, which has the same settings, got others"
+            )
+    return None
 
 
 def _require_steps(steps: list[int]) -> None:

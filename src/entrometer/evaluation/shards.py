@@ -118,7 +118,8 @@ def read_shard(directory: Path, number: int, subject: str) -> Shard | None:
         if about.get("subject") != subject:
             raise ValueError("it was measured on other weights or problems")
         if about.get("rollouts") != _sha256(rollouts_path(directory, number)):
-            raise ValueError("its responses are not those beside it")
+            beside = rollouts_path(directory, number).name
+            raise ValueError(f"its responses are not those of {beside}")
         return _from_table(table, read_rollouts(rollouts_path(directory, number)))
     except (pa.ArrowException, OSError, ValueError) as error:
         raise DamagedFile(

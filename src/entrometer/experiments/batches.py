@@ -10,8 +10,16 @@ from entrometer.errors import InvalidValue
 from entrometer.experiments.config import ExperimentConfig
 from entrometer.experiments.requests import Draw, Recorded, Step, Subject
 from entrometer.interventions import PLAIN, intervention
+from entrometer.policy.adapter import CONFIG as ADAPTER_CONFIG
+from entrometer.policy.adapter import base_of
 from entrometer.policy.content import weights_key
-from entrometer.runs import read_update, response_seeds, update_path
+from entrometer.runs import (
+    present,
+    read_update,
+    response_seeds,
+    update_path,
+    verified,
+)
 from entrometer.runs.content import content_key, file_sha256
 from entrometer.tasks import task
 from entrometer.tasks.registry import task_code
@@ -19,7 +27,12 @@ from entrometer.tasks.task import Split
 
 
 def subject_of(config: ExperimentConfig, path: Path) -> Subject:
-    """A checkpoint, known by what it holds."""
+    """A checkpoint, known by what it holds, which is what its manifest says."""
+    # Batches beside it are compared when they are read: it may have been copied alone.
+    verified(path, beside=False)
+    base = local_base(config, path)
+    if base is not None:
+        verified(base, beside=False)
     return Subject(
         path=str(path),
         base=config.policy,
@@ -28,6 +41,15 @@ def subject_of(config: ExperimentConfig, path: Path) -> Subject:
         weights=weights_key(path, config.policy),
         optimizer=file_sha256(path / "optimizer.pt"),
     )
+
+
+def local_base(config: ExperimentConfig, path: Path) -> Path | None:
+    """Directory of the model that an adapter sits on; None for a name."""
+    if not (path / ADAPTER_CONFIG).is_file():
+        return None
+    base = config.policy or base_of(path)
+    found = Path(base).expanduser() if isinstance(base, str) else None
+    return found if found is not None and found.is_dir() else None
 
 
 def require_rates(
@@ -61,13 +83,13 @@ def step_of(config: ExperimentConfig, subject: Subject, name: str, steps: int) -
 def recorded(config: ExperimentConfig, checkpoint: Path, step: int) -> Recorded:
     """The batch of an optimizer step, from the recorder beside a checkpoint."""
     path = update_path(checkpoint.parent, step)
-    if not path.is_file():
+    if not present(path):
         raise InvalidValue(
             f"expected the batch that training recorded after {checkpoint} in "
             f"{path}, got no such file; give --updates sampled-1, or train with "
             "the recorder"
         )
-    _require_alike(config, path)
+    _require_alike(config, path, step)
     chosen = intervention(config.intervention)
     plain = chosen == intervention(PLAIN)
     return Recorded(
@@ -78,9 +100,15 @@ def recorded(config: ExperimentConfig, checkpoint: Path, step: int) -> Recorded:
     )
 
 
-def _require_alike(config: ExperimentConfig, path: Path) -> None:
-    """Refuse samples of another policy than the one that the batch was drawn from."""
+def _require_alike(config: ExperimentConfig, path: Path, step: int) -> None:
+    """Refuse the batch of another step, and samples of another policy than its own."""
     settings = read_update(path).settings
+    if settings.step != step:
+        raise InvalidValue(
+            f"{path}: expected the batch of step {step}, got a file that says it is of "
+            f"step {settings.step}; copy the right one here, or give --updates "
+            "sampled-1"
+        )
     for name in ("temperature", "max_tokens"):
         was, asked = getattr(settings, name), getattr(config, name)
         if was != asked:

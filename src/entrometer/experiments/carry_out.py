@@ -60,10 +60,15 @@ def missing(requests: Iterable[Request], store: Path) -> list[Request]:
     found: dict[str, Request] = {}
     for request in requests:
         name = name_of(request)
-        if name in have or name in found:
+        if name in found:
+            continue
+        if name in have:
+            have.require_whole(name)
             continue
         for piece in with_pieces(request):
-            if name_of(piece) not in have:
+            if name_of(piece) in have:
+                have.require_whole(name_of(piece))
+            else:
                 found.setdefault(name_of(piece), piece)
     return list(found.values())
 

@@ -119,3 +119,7 @@ class ExperimentConfig:
     def task_settings(self) -> dict[str, str]:
         """What the task is made with, besides its name."""
         return {} if self.level is None else {"level": self.level}
+
+    def recorded_steps(self, steps: int) -> list[int]:
+        """Steps whose recorded batches are read, at a checkpoint after so many."""
+        return [steps + 1] if "recorded" in self.updates else []

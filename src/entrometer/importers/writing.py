@@ -16,14 +16,14 @@ from entrometer.policy.loading import load_policy
 from entrometer.policy.optimizer_state import decay_groups
 from entrometer.policy.skeleton import lora_config
 from entrometer.policy.sources import UnreadableSource
-from entrometer.runs import apply_umask
+from entrometer.runs import apply_umask, seal
 
 _SETTINGS = ("*.json", "*.jinja", "*.model", "merges.txt", "vocab.txt")
 _ADAPTER, _BASE_LAYER = "base_model.model.", ".base_layer."
 
 
 def write_checkpoint(found: Foreign, out: Path, *, base: str | None = None) -> Path:
-    """Write `out`, whole or not at all.
+    """Write `out` with its manifest, whole or not at all.
 
     Args:
         found: The state.
@@ -46,6 +46,7 @@ def write_checkpoint(found: Foreign, out: Path, *, base: str | None = None) -> P
         state = {"global_step": found.step}
         (made / "trainer_state.json").write_text(json.dumps(state))
         apply_umask(made)
+        seal(made, about={"kind": "imported checkpoint"})
         made.rename(out)
     return out
 

@@ -177,8 +177,8 @@ def _section(run: Run, runs: int) -> Section:
     if isinstance(run, TrainingRun):
         steps = run.metrics["step"]
         told = f"A training run of {int(steps.max()):,} steps." if steps.size else ""
-        empty: tuple[str, ...] = ()
-        return Section(run.name, (told,), empty, [], flat(run.config), [], [], 0)
+        settings = flat(run.config)
+        return Section(run.name, (told,), run.warnings, [], settings, [], [], 0)
     samples: list[Checkpoint] = []
     left_out = 0
     if isinstance(run, MeasurementRun):

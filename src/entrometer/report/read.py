@@ -1,6 +1,5 @@
 """Finished runs, known by what is in them."""
 
-import json
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,19 +9,22 @@ from typing import Any
 from entrometer.errors import InvalidValue
 from entrometer.report.style import LOOKS
 from entrometer.runs import (
-    DamagedFile,
     Metrics,
     comparison,
     influence,
     kernel,
     measurement,
+    verified,
 )
 from entrometer.runs.comparison import ComparisonTables
-from entrometer.runs.complete import MANIFEST
 from entrometer.runs.finished import (
     evaluation_metrics,
     is_measurement,
+    read_object,
+    read_summary,
     training_metrics,
+    unsealed,
+    unsealed_files,
 )
 from entrometer.runs.influence import InfluenceTables
 from entrometer.runs.kernel import KernelTables
@@ -78,6 +80,7 @@ class TrainingRun:
     metrics: Metrics
     evaluation: Metrics | None
     config: dict[str, Any]
+    warnings: tuple[str, ...] = ()
 
 
 Measured = MeasurementRun | InfluenceRun | KernelRun | ComparisonRun
@@ -118,19 +121,10 @@ def _finished(path: Path, name: str) -> Measured:
             f"{path}: expected a finished measurement, got one without "
             f"results/{missing[0]}.parquet; finish it with --resume"
         )
-    summary = _json(path / "summary.json")
-    title, lists = (
-        summary.get("title"),
-        (summary.get("sentences"), summary.get("warnings")),
-    )
-    if not isinstance(title, str) or not all(map(_are_texts, lists)):
-        raise DamagedFile(
-            f"{path / 'summary.json'}: expected a title, sentences and warnings as "
-            "text, got something else; finish the measurement with --resume"
-        )
+    summary = read_summary(path)
     said: dict[str, Any] = {
         "name": name,
-        "title": title,
+        "title": summary["title"],
         "sentences": tuple(summary["sentences"]),
         "warnings": tuple(summary["warnings"]),
         "config": _json(path / "config.json"),
@@ -147,8 +141,7 @@ def _finished(path: Path, name: str) -> Measured:
 
 def _kind(path: Path) -> str:
     """What the manifest says, or that of which there are the most tables."""
-    said = _json(path / MANIFEST).get("about")
-    kind = said.get("kind") if isinstance(said, dict) else None
+    kind = (verified(path, names=()) or {}).get("kind")
     if isinstance(kind, str) and kind in _NAMES:
         return kind
     found = {
@@ -168,25 +161,10 @@ def _training(path: Path, name: str) -> TrainingRun:
         raise InvalidValue(
             f"{path}: expected metrics by step, got no column `step`; train it first"
         )
+    warnings = tuple(map(unsealed, unsealed_files(path)))
     config = _json(path / "config.json")
-    return TrainingRun(name, metrics, evaluation_metrics(path), config)
+    return TrainingRun(name, metrics, evaluation_metrics(path), config, warnings)
 
 
 def _json(path: Path) -> dict[str, Any]:
-    if not path.is_file():
-        return {}
-    try:
-        body = json.loads(path.read_bytes())
-        # What is nested too deep to be written again is too deep to be shown.
-        json.dumps(body)
-    except (ValueError, RecursionError) as error:
-        raise DamagedFile(
-            f"{path}: expected JSON, got {type(error).__name__}; make it again"
-        ) from error
-    if not isinstance(body, dict):
-        raise DamagedFile(f"{path}: expected an object, got a {type(body).__name__}")
-    return body
-
-
-def _are_texts(value: object) -> bool:
-    return isinstance(value, list) and all(isinstance(x, str) for x in value)
+    return read_object(path) if path.is_file() else {}

@@ -13,9 +13,14 @@ from typing import Any
 
 from entrometer.errors import EntrometerError
 from entrometer.runs.atomic import atomic_write, sync_directory
+from entrometer.runs.content import file_sha256
 
 FORMAT = 1
 MANIFEST = "manifest.json"
+LOCK = ".lock"
+"""Held by the process that works in a directory; no part of what is sealed."""
+
+_ADVICE = "copy the directory again, or use an earlier checkpoint or another run"
 
 _CHECKPOINT = re.compile(r"checkpoint-(\d+)")
 
@@ -35,6 +40,7 @@ class FileRecord:
 def seal(
     directory: Path,
     *,
+    only: Iterable[str] | None = None,
     beside: Iterable[Path] = (),
     without: Iterable[str] = (),
     about: dict[str, Any] | None = None,
@@ -47,6 +53,7 @@ def seal(
 
     Args:
         directory: What is complete.
+        only: Names of its files that are; by default all of them.
         beside: Files outside of it without which it is not, recorded by relative path.
         without: Folders in it that are no part of it, such as a cache.
         about: What else the manifest should say, as JSON can hold it.
@@ -59,7 +66,10 @@ def seal(
         if p.is_file() and not any(p.is_relative_to(folder) for folder in left_out)
     ]
     names = {p.relative_to(directory).as_posix(): p for p in inside}
-    names.pop(MANIFEST, None)
+    for name in (MANIFEST, LOCK):
+        names.pop(name, None)
+    if only is not None:
+        names = {name: directory / name for name in only}
     for path in sorted(beside):
         names[Path(os.path.relpath(path, destination or directory)).as_posix()] = path
     files = {name: asdict(_record(path)) for name, path in names.items()}
@@ -80,32 +90,75 @@ def publish(directory: Path, destination: Path) -> None:
     shutil.rmtree(old, ignore_errors=True)
 
 
-def verify(directory: Path) -> dict[str, Any]:
+def verify(
+    directory: Path, *, names: Iterable[str] | None = None, beside: bool = True
+) -> dict[str, Any]:
     """Return what `seal` was told of a directory, or raise `IncompleteDirectory`.
 
-    Every listed file is read again and compared.
+    Files are compared by size and sha256; each is read once per process.
+
+    Args:
+        directory: What was sealed.
+        names: Files to compare, each of which must be listed; by default all. With none
+            of them, the manifest alone is read.
+        beside: Whether all includes the files outside of the directory.
     """
     body = _read_manifest(directory)
-    for name, listed in body["files"].items():
-        path = directory / name
-        if not path.is_file():
+    listed: dict[str, dict[str, Any]] = body["files"]
+    if names is None:
+        names = [n for n in listed if beside or not n.startswith("../")]
+    for name in names:
+        if name not in listed:
             raise IncompleteDirectory(
-                f"{directory}: expected the file {name}, which is missing; use an "
-                "earlier checkpoint, or copy the directory again"
+                f"{directory}: expected {name} in {MANIFEST}, which does not list it; "
+                f"{_ADVICE}"
             )
-        size = path.stat().st_size
-        if size != listed["bytes"]:
-            raise IncompleteDirectory(
-                f"{directory}: expected {listed['bytes']} bytes in {name}, got {size}; "
-                "use an earlier checkpoint, or copy the directory again"
-            )
-        if _sha256(path) != listed["sha256"]:
-            raise IncompleteDirectory(
-                f"{directory}: the content of {name} is not what was written; use an "
-                "earlier checkpoint, or copy the directory again"
-            )
+        _compare(directory, name, listed[name])
     about: dict[str, Any] = body["about"]
     return about
+
+
+def verified(
+    directory: Path, *, names: Iterable[str] | None = None, beside: bool = True
+) -> dict[str, Any] | None:
+    """Return the same as `verify`; None if the directory is unsealed.
+
+    What other programs wrote has no manifest. Whoever reads it says so.
+    """
+    if not (directory / MANIFEST).exists():
+        return None
+    return verify(directory, names=names, beside=beside)
+
+
+def present(path: Path) -> bool:
+    """Whether a file is there; one that a manifest lists must be, as it was written."""
+    return vouched(path) or path.is_file()
+
+
+def vouched(path: Path) -> bool:
+    """Compare a file with the manifest that lists it; False if none does.
+
+    That is the manifest of its directory or, for an update batch, of the checkpoint
+    after it: training seals each checkpoint with the batches since the one before.
+    """
+    damaged: IncompleteDirectory | None = None
+    around = [path.parent, *(p for _, p in checkpoints(path.parent.parent))]
+    for directory in around:
+        if not (directory / MANIFEST).exists():
+            continue
+        try:
+            listed = _read_manifest(directory)["files"]
+        except IncompleteDirectory as error:
+            damaged = error
+            continue
+        name = Path(os.path.relpath(path, directory)).as_posix()
+        if name in listed:
+            _compare(directory, name, listed[name])
+            return True
+    if damaged is not None:
+        # It may be the one that lists the file.
+        raise damaged
+    return False
 
 
 def checkpoints(run: Path) -> list[tuple[int, Path]]:
@@ -131,6 +184,24 @@ def newest_complete(run: Path) -> tuple[Path | None, list[IncompleteDirectory]]:
     return None, refused
 
 
+def _compare(directory: Path, name: str, listed: dict[str, Any]) -> None:
+    path = directory / name
+    if not path.is_file():
+        raise IncompleteDirectory(
+            f"{directory}: expected the file {name}, which is missing; {_ADVICE}"
+        )
+    size = path.stat().st_size
+    if size != listed["bytes"]:
+        raise IncompleteDirectory(
+            f"{directory}: expected {listed['bytes']} bytes in {name}, got {size}; "
+            f"{_ADVICE}"
+        )
+    if file_sha256(path) != listed["sha256"]:
+        raise IncompleteDirectory(
+            f"{directory}: the content of {name} is not what was written; {_ADVICE}"
+        )
+
+
 def _read_manifest(directory: Path) -> dict[str, Any]:
     path = directory / MANIFEST
     try:
@@ -145,13 +216,11 @@ def _read_manifest(directory: Path) -> dict[str, Any]:
         ) from None
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise IncompleteDirectory(
-            f"{path}: expected a manifest, got {type(error).__name__}; use an earlier "
-            "checkpoint, or copy the directory again"
+            f"{path}: expected a manifest, got {type(error).__name__}; {_ADVICE}"
         ) from error
     if not whole or body["format"] != FORMAT:
         raise IncompleteDirectory(
-            f"{path}: the manifest is altered or of another version; use an earlier "
-            "checkpoint, or copy the directory again"
+            f"{path}: the manifest is altered or of another version; {_ADVICE}"
         )
     return dict(body)
 
@@ -167,9 +236,4 @@ def _serialise(body: dict[str, Any]) -> bytes:
 def _record(path: Path) -> FileRecord:
     with open(path, "rb") as file:
         os.fsync(file.fileno())
-    return FileRecord(bytes=path.stat().st_size, sha256=_sha256(path))
-
-
-def _sha256(path: Path) -> str:
-    with open(path, "rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+    return FileRecord(bytes=path.stat().st_size, sha256=file_sha256(path))

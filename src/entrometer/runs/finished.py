@@ -1,22 +1,33 @@
-"""What a run directory is, and the tables of a training run."""
+"""What a run directory is, whether it is finished, and what vouches for its files."""
 
+import json
 from pathlib import Path
+from typing import Any
 
 from entrometer.errors import InvalidValue
-from entrometer.runs.complete import checkpoints
+from entrometer.runs.atomic import DamagedFile
+from entrometer.runs.complete import checkpoints, present, verified, vouched
 from entrometer.runs.metrics import Metrics, logged_metrics, read_metrics
+from entrometer.runs.settings import CONFIG
+
+_METRICS = "metrics.parquet"
+_EVALUATION = "evaluation.parquet"
 
 
 def is_measurement(path: Path) -> bool:
     """Whether a directory is a finished measurement; False if it is a training run.
 
-    Any other is refused.
+    Any other is refused, and so is a measurement that was killed.
     """
+    about = verified(path, names=()) or {}
+    if about.get("finished") is False:
+        raise InvalidValue(
+            f"{path}: expected a finished measurement, got one that was stopped before "
+            "its end; finish it with --resume"
+        )
     if (path / "summary.json").is_file() and (path / "results").is_dir():
         return True
-    if (path / "config.json").is_file() and (
-        (path / "metrics.parquet").is_file() or checkpoints(path)
-    ):
+    if (path / CONFIG).is_file() and (present(path / _METRICS) or checkpoints(path)):
         return False
     got = "another directory" if path.is_dir() else "no such directory"
     raise InvalidValue(
@@ -26,17 +37,85 @@ def is_measurement(path: Path) -> bool:
     )
 
 
+def is_training(run: Path) -> bool:
+    """Whether a directory has the config.json of our training, not of a model."""
+    if (verified(run, names=()) or {}).get("kind") == "training":
+        return True
+    try:
+        return "imitation" in json.loads((run / CONFIG).read_text(encoding="utf-8"))
+    except (OSError, ValueError, TypeError):
+        return False
+
+
+def read_summary(run: Path) -> dict[str, Any]:
+    """Return title, sentences and warnings of a measurement, as they were sealed.
+
+    An unsealed one says so in its first warning.
+    """
+    path = run / "summary.json"
+    verified(run)
+    summary = read_object(path)
+    lists = (summary.get("sentences"), summary.get("warnings"))
+    if not isinstance(summary.get("title"), str) or not all(map(_are_texts, lists)):
+        raise DamagedFile(
+            f"{path}: expected a title, sentences and warnings as text, got something "
+            "else; finish the measurement with --resume"
+        )
+    summary["warnings"] = [*map(unsealed, unsealed_files(run)), *summary["warnings"]]
+    return summary
+
+
+def unsealed(name: str) -> str:
+    """Say that nothing tells whether a file or a directory is as it was written."""
+    return f"Unsealed: no manifest.json vouches for {name}."
+
+
+def unsealed_files(run: Path) -> list[str]:
+    """Name the files that a report reads of a run and no manifest lists."""
+    if is_measurement(run):
+        return [] if verified(run, names=()) is not None else ["the results"]
+    names = (CONFIG, _METRICS, _EVALUATION)
+    files = [run / name for name in names if present(run / name)]
+    if run / _EVALUATION not in files:
+        files += _evaluations(run)
+    return [p.relative_to(run).as_posix() for p in files if not vouched(p)]
+
+
+def read_object(path: Path) -> dict[str, Any]:
+    """Return the object in a JSON file."""
+    try:
+        body = json.loads(path.read_bytes())
+        # What is nested too deep to be written again is too deep to be shown.
+        json.dumps(body)
+    except (ValueError, RecursionError) as error:
+        raise DamagedFile(
+            f"{path}: expected JSON, got {type(error).__name__}; make it again"
+        ) from error
+    if not isinstance(body, dict):
+        raise DamagedFile(f"{path}: expected an object, got a {type(body).__name__}")
+    return body
+
+
 def training_metrics(run: Path) -> Metrics:
     """What each step of a training logged, collected or still with its checkpoints."""
-    table = run / "metrics.parquet"
-    return read_metrics(table) if table.is_file() else logged_metrics(run)
+    table = run / _METRICS
+    return read_metrics(table) if present(table) else logged_metrics(run)
 
 
 def evaluation_metrics(run: Path) -> Metrics | None:
     """The evaluation with the most responses; of those the last by name."""
-    kept = run / "evaluation.parquet"
-    files = [kept] if kept.is_file() else sorted(run.glob("evaluation/*/table.parquet"))
+    kept = run / _EVALUATION
+    files = [kept] if present(kept) else _evaluations(run)
     tables = [t for t in map(read_metrics, files) if "step" in t and "responses" in t]
     return max(
         reversed(tables), key=lambda t: float(t["responses"].sum()), default=None
     )
+
+
+def _evaluations(run: Path) -> list[Path]:
+    tables = (path / "table.parquet" for path in sorted(run.glob("evaluation/*")))
+    return [table for table in tables if present(table)]
+
+
+def _are_texts(value: object) -> bool:
+    return isinstance(value, list) and all(isinstance(x, str) for x in value)

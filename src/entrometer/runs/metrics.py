@@ -18,12 +18,15 @@ Metrics = dict[str, Float[np.ndarray, "_"]]
 
 
 def logged_metrics(run: Path) -> Metrics:
-    """Metrics of every step up to the newest complete checkpoint of a run.
+    """Metrics of every step up to the newest checkpoint of a run, which must be whole.
 
     A checkpoint carries the whole log, so no step is there twice or missing, however
     often the run was stopped.
     """
-    newest, _ = newest_complete(run)
+    newest, refused = newest_complete(run)
+    if refused:
+        # A shorter log would be taken for the whole training.
+        raise refused[0]
     if newest is None:
         raise InvalidValue(
             f"expected a complete checkpoint in {run}, got none; train it first"

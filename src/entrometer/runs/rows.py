@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from entrometer.runs.atomic import DamagedFile, atomic_write
+from entrometer.runs.complete import verified
 from entrometer.runs.ragged import lists_of
 
 Row = TypeVar("Row")
@@ -61,7 +62,8 @@ def read_arrow(path: str | os.PathLike[str], kind: type) -> pa.Table:
 
 
 def read_tables(run: Path, kinds: Mapping[str, type]) -> dict[str, Any]:
-    """Rows of every table of a finished run, results/NAME.parquet, by name."""
+    """Rows of every table of a run, results/NAME.parquet, by name, as sealed."""
+    verified(run)
     return {
         name: read_rows(run / "results" / f"{name}.parquet", kind)
         for name, kind in kinds.items()

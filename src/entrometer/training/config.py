@@ -181,20 +181,31 @@ class TrainConfig:
 _Config = TypeVar("_Config", AdapterConfig, ImitationConfig, TrainConfig)
 
 
-def save_config(config: TrainConfig, run: Path) -> None:
-    """Write the settings of a run into its directory."""
-    # Here: settings, and with them `--help`, are there without tables and arrays.
-    from entrometer.runs import write_json
-    from entrometer.runs.locations import relative_source
+def save_config(config: TrainConfig, run: Path, *, problems: str | None = None) -> None:
+    """Write and seal the settings of a run.
 
-    run.mkdir(parents=True, exist_ok=True)
-    policy = relative_source(config.policy, run)
-    write_json(run / "config.json", asdict(config) | {"policy": policy})
+    Args:
+        config: The settings.
+        run: Its directory.
+        problems: Content key of its problems, which a resume compares.
+    """
+    # Here: settings, and with them `--help`, are there without tables and arrays.
+    from entrometer.runs.locations import relative_source
+    from entrometer.runs.settings import save_settings
+
+    settings = asdict(config) | {"policy": relative_source(config.policy, run)}
+    save_settings(run, settings, {"kind": "training", "problems": problems})
 
 
 def read_config(run: Path) -> TrainConfig:
-    """Read back what `save_config` wrote; an unknown setting is refused by name."""
+    """Read back what `save_config` wrote, refusing what was edited since.
+
+    An unknown setting is refused by name.
+    """
+    from entrometer.runs.settings import sealed_settings
+
     path = run / "config.json"
+    sealed_settings(run)
     try:
         values = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
@@ -218,12 +229,11 @@ def read_config(run: Path) -> TrainConfig:
     return _build(TrainConfig, path, values)
 
 
-def saved_as(config: TrainConfig, run: Path) -> bool:
-    """Whether a run was saved with this config, however its path is spelled."""
+def as_saved(config: TrainConfig, run: Path) -> TrainConfig:
+    """Return the config as `read_config` reads it, however its path is spelled."""
     from entrometer.runs.locations import located, relative_source
 
-    policy = located(relative_source(config.policy, run), run)
-    return read_config(run) == replace(config, policy=policy)
+    return replace(config, policy=located(relative_source(config.policy, run), run))
 
 
 def _build(kind: type[_Config], path: Path, values: Any) -> _Config:

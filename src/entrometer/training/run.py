@@ -1,7 +1,8 @@
 """A training run from its config: imitation, then Dr-GRPO, resumed where it stopped."""
 
 import logging
-from dataclasses import replace
+from contextlib import nullcontext
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,12 +15,15 @@ from entrometer.policy import Policy, add_adapter, load_policy
 from entrometer.runs import (
     IncompleteDirectory,
     checkpoints,
+    hold,
     newest_complete,
     verify,
 )
+from entrometer.runs.settings import as_json, difference, sealed_settings
 from entrometer.tasks import Split, Task, task
+from entrometer.tasks.content import problems_key
 from entrometer.training.batching import accumulation_steps
-from entrometer.training.config import TrainConfig, read_config, save_config, saved_as
+from entrometer.training.config import TrainConfig, as_saved, read_config, save_config
 from entrometer.training.imitation import imitate
 from entrometer.training.instruments import Instrument
 from entrometer.training.probes import (
@@ -47,11 +51,8 @@ def train(config: TrainConfig, run: Path, *, progress: Progress | None = None) -
     and Dr-GRPO goes on from the newest complete checkpoint. Killed anywhere and called
     again, it leaves the same bits as a run that was never stopped.
     """
-    if (run / "config.json").is_file() and not saved_as(config, run):
-        raise InvalidValue(
-            f"expected a new directory, got {run} with a run of another config; "
-            "choose another name, or resume that run"
-        )
+    if (run / "config.json").is_file():
+        _require_same(read_config(run), as_saved(config, run), run)
     if config.predict_every and sharded():
         raise InvalidValue(
             "expected predict_every=0 where a process has a part of the model alone "
@@ -62,12 +63,25 @@ def train(config: TrainConfig, run: Path, *, progress: Progress | None = None) -
     intervention = trainable(config.intervention)
     if looks_ahead(intervention, config.micro_batch):
         require_a_way_ahead(intervention, fsdp=fsdp(), deepspeed=deepspeed())
-    _settle(config, run)
     chosen = task(config.task, **config.task_settings())
-    with without_bars():
+    # One process of a training works on the files; the others are its own.
+    alone = hold(run) if processes().is_main_process else nullcontext()
+    with alone, without_bars():
+        _settle(config, run, chosen)
         start = _start(config, chosen, run, progress)
         trainer = make_trainer(config, chosen, start, run, progress)
         trainer.train(resume_from_checkpoint=_where_it_stopped(run))
+
+
+def _require_same(saved: TrainConfig, config: TrainConfig, run: Path) -> None:
+    """Refuse other settings than a run has; it may have more steps to take."""
+    longer = replace(saved, steps=max(saved.steps, config.steps))
+    found = difference(as_json(asdict(longer)), as_json(asdict(config)))
+    if found is not None:
+        raise InvalidValue(
+            f"expected a new directory, got {run} with a run of another config: "
+            f"{found}; choose another name, or resume that run"
+        )
 
 
 def _where_it_stopped(run: Path) -> str | None:
@@ -91,17 +105,31 @@ def prolong(run: Path, additional_steps: int = 0) -> TrainConfig:
             "more there should be"
         )
     config = read_config(run)
-    longer = replace(config, steps=config.steps + additional_steps)
-    _settle(longer, run)
-    return longer
+    return replace(config, steps=config.steps + additional_steps)
 
 
-def _settle(config: TrainConfig, run: Path) -> None:
+def _settle(config: TrainConfig, run: Path, task: Task) -> None:
     """Let one process write the config, after all have read what was there before."""
+    problems = _problems_key(config, task)
+    before = (sealed_settings(run) or {}).get("problems")
+    if before is not None and before != problems:
+        raise InvalidValue(
+            f"{run}: expected the problems of the task {config.task!r} with which the "
+            f"run started (key {before}), got others (key {problems}); restore them, "
+            "or train in another directory"
+        )
     processes().wait_for_everyone()
     if processes().is_main_process:
-        save_config(config, run)
+        save_config(config, run, problems=problems)
     processes().wait_for_everyone()
+
+
+def _problems_key(config: TrainConfig, task: Task) -> str:
+    """Content key of the problems to train on, and of those that predictions ask."""
+    problems = list(task.problems(Split.TRAIN, config.problems))
+    if config.predict_every:
+        problems += task.problems(Split.TEST, config.predict_prompts)
+    return problems_key(task, problems)
 
 
 def _start(

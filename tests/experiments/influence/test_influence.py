@@ -262,7 +262,8 @@ def counted(config, run, **where):
 
 
 def test_the_directory_is_complete(influenced):
-    assert verify(influenced) == {"kind": "influence"}
+    about = verify(influenced)
+    assert (about["kind"], about["finished"]) == ("influence", True)
     assert {p.stem for p in (influenced / "results").iterdir()} == set(TABLES)
     about = json.loads((influenced / "about.json").read_text())
     assert about["stages"]["adjoint"]["passes"] == 2

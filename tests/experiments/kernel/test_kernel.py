@@ -34,7 +34,8 @@ def counted(config, run, **where):
 
 
 def test_the_directory_is_complete(kernel_run):
-    assert verify(kernel_run) == {"kind": "kernel"}
+    about = verify(kernel_run)
+    assert (about["kind"], about["finished"]) == ("kernel", True)
     assert {p.name for p in kernel_run.iterdir()} == {
         *("about.json", "config.json", "manifest.json", "summary.json"),
         *("passes", "results"),

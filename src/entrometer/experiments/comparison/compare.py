@@ -37,8 +37,9 @@ def compare(
         engine: Where passes are made; this process by default.
     """
     engine = engine or Here()
-    store = begin(config, run, store)
+    # First the plan: what it refuses leaves no trace in the directory.
     points = plan(config)
+    store = begin(config, run, store, "comparison")
     first = [r for p in points for r in p.shared()]
     behind = work_left(first, store)
     ahead = work_left(trial_requests(points), store)
@@ -50,7 +51,7 @@ def compare(
     found = collect(config, points, store)
     finish(
         run,
-        kind="comparison",
+        config,
         tables=TABLES,
         found=found,
         summary=narrate(config, found),

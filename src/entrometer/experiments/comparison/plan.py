@@ -125,12 +125,13 @@ def plan(config: CompareConfig) -> list[PointPlan]:
 def _point(
     config: CompareConfig, path: Path, name: str, update: str, part: tuple[int, int]
 ) -> PointPlan:
+    # First: it compares the checkpoint with its manifest.
+    start = subject_of(config, path)
     schedule = read_schedule(path)
     steps, learning_rate = schedule.step, schedule.learning_rate
     eta = config.eta or learning_rate
     require_rates(path, learning_rate, [eta])
     chosen = variants(config.interventions)
-    start = subject_of(config, path)
     whole = step_of(config, start, update, steps)
     _require_parts(whole.batch, part[1])
     before: list[Request] = []

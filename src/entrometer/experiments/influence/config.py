@@ -42,3 +42,8 @@ class InfluenceConfig(ExperimentConfig):
                 "expected at least 4 folds for the check by removal, whose halves "
                 f"choose and judge, got {self.folds}; take more, or set --remove 0"
             )
+
+    def recorded_steps(self, steps: int) -> list[int]:
+        """Steps whose recorded batches are read, those of the past among them."""
+        past = [steps + 1 - age for age in range(1, self.past + 1)]
+        return [*super().recorded_steps(steps), *past]

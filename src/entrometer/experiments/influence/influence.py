@@ -37,8 +37,9 @@ def influence(
         engine: Where passes are made; this process by default.
     """
     engine = engine or Here()
-    store = begin(config, run, store)
+    # First the plan: what it refuses leaves no trace in the directory.
     points = plan(config)
+    store = begin(config, run, store, "influence")
     first = [r for p in points for r in p.requests()]
     behind = work_left(first, store)
     ahead = work_left(_requests(checks(config, points, store)), store)
@@ -51,7 +52,7 @@ def influence(
     found = collect(config, points, checked, store)
     finish(
         run,
-        kind="influence",
+        config,
         tables=TABLES,
         found=found,
         summary=narrate(config, found),

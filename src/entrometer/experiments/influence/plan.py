@@ -25,7 +25,7 @@ from entrometer.experiments.influence.requests import (
 from entrometer.experiments.influence.words import Decoded
 from entrometer.experiments.requests import Draw, Forward, Request, Step, Subject
 from entrometer.policy.checkpoint import read_schedule
-from entrometer.runs import update_path
+from entrometer.runs import present, update_path
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -137,7 +137,7 @@ def _update(
                 age=age,
             )
             for age in range(1, config.past + 1)
-            if update_path(beside.parent, steps + 1 - age).is_file()
+            if present(update_path(beside.parent, steps + 1 - age))
         ),
         concentration=Concentrated(subject=subject, batch=step.batch),
         blocks=Blocks(subject=subject, step=step),

@@ -34,15 +34,16 @@ def kernel(
         engine: Where passes are made; this process by default.
     """
     engine = engine or Here()
-    store = begin(config, run, store)
+    # First the plan: what it refuses leaves no trace in the directory.
     points = plan(config)
+    store = begin(config, run, store, "kernel")
     stages = carry_out(
         [r for p in points for r in p.requests()], store, progress, engine
     )
     found = collect(config, points, store)
     finish(
         run,
-        kind="kernel",
+        config,
         tables=TABLES,
         found=found,
         summary=narrate(config, found),

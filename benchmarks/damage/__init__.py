@@ -1,24 +1,14 @@
-"""A checkpoint with a file deleted, cut or altered is refused; an older one is used."""
+"""A damaged file is refused or named by whatever reads it; nothing is used silently."""
 
 import shutil
 import tempfile
-from collections.abc import Callable
 from pathlib import Path
 
+from benchmarks.damage.damages import DAMAGES, damaged
+from benchmarks.damage.readers import read_everything
 from benchmarks.harness import Check, Report
 from benchmarks.toy_training import CONFIG, digests, run_to_end
 from entrometer.runs import newest_complete
-
-DAMAGES: dict[str, Callable[[bytes], bytes | None]] = {
-    "deleted": lambda content: None,
-    "emptied": lambda content: b"",
-    "cut to half": lambda content: content[: len(content) // 2],
-    "cut by a byte": lambda content: content[:-1],
-    "first byte flipped": lambda content: _flipped(content, 0),
-    "middle byte flipped": lambda content: _flipped(content, len(content) // 2),
-    "last byte flipped": lambda content: _flipped(content, len(content) - 1),
-    "a byte longer": lambda content: content + b"\0",
-}
 
 
 def run() -> Report:
@@ -29,29 +19,34 @@ def run() -> Report:
         tried = passed = unnamed = 0
         missed: list[str] = []
         for path in _files(whole):
-            name = path.relative_to(whole)
-            content = path.read_bytes()
-            for damage, change in DAMAGES.items():
+            for damage in DAMAGES:
                 tried += 1
-                altered = change(content)
-                path.unlink()
-                if altered is not None:
-                    path.write_bytes(altered)
-                newest, refused = newest_complete(whole)
+                with damaged(path, damage):
+                    newest, refused = newest_complete(whole)
                 if newest is None or newest.name != older:
                     passed += 1
-                    missed.append(f"{name} {damage}")
+                    missed.append(f"{path.relative_to(whole)} {damage}")
                 unnamed += not any(path.name in str(error) for error in refused)
-                path.write_bytes(content)
         resumed = _resumed(whole, Path(folder) / "resumed")
+        outcomes = read_everything(whole, Path(folder))
+    silent = [o for o in outcomes if o.kind == "silent"]
     return Report(
         [
             Check("damages that were tried", tried, at_least=80),
             Check("damages after which it was used all the same", passed, at_most=0),
             Check("refusals that do not name the file", unnamed, at_most=0),
             Check("resumed past a damaged one, bits that differ", resumed, at_most=0),
+            Check("damages that a command met", len(outcomes), at_least=800),
+            Check("files among them", len({o.file for o in outcomes}), at_least=60),
+            Check("damages read without a word", len(silent), at_most=0),
         ],
-        figures={"missed": missed},
+        figures={
+            "missed": missed,
+            "silent": [str(o) for o in silent],
+            "refused": sum(o.kind == "refused" for o in outcomes),
+            "stated": sum(o.kind == "stated" for o in outcomes),
+            "same_results_to_the_bit": sum(o.kind == "same" for o in outcomes),
+        },
     )
 
 
@@ -68,7 +63,3 @@ def _resumed(whole: Path, copy: Path) -> int:
     (copy / f"checkpoint-{CONFIG.steps}" / "optimizer.pt").unlink()
     run_to_end(copy, CONFIG.steps, CONFIG.save_every)
     return int(digests(copy) != digests(whole))
-
-
-def _flipped(content: bytes, place: int) -> bytes:
-    return content[:place] + bytes([content[place] ^ 1]) + content[place + 1 :]
