@@ -13,11 +13,16 @@ FILES = {
 import helpers
 from helpers import shift
 from math import sqrt
+import re
+import numpy as np
+PATTERN = re.compile("a+")
+TABLE = np.arange(3)
 WEIGHT = 0.5
 LIMITS = {"low": 0.1, "names": {"a", "b"}}
 def loss(x, *, scale=1.0):
     # A comment.
-    return scale * WEIGHT * shift(x) + helpers.offset() + len(LIMITS) + sqrt(4)
+    found = TABLE[PATTERN.groups] + len(LIMITS) + sqrt(4)
+    return scale * WEIGHT * shift(x) + helpers.offset() + found
 class Base:
     level = 1
     def score(self, x):
@@ -78,6 +83,8 @@ def test_the_same_code_has_the_same_key(keys):
         ("mine", '"low": 0.1', '"low": 0.2'),
         ("mine", '{"a", "b"}', '{"a", "c"}'),
         ("mine", "scale=1.0", "scale=2.0"),
+        ("mine", 'compile("a+")', 'compile("b+")'),
+        ("mine", "arange(3)", "arange(3)[::-1]"),
         ("mine", "scale * WEIGHT", "scale + WEIGHT"),
         ("helpers", "STEP = 3", "STEP = 4"),
         ("helpers", "return x + STEP", "return x - STEP"),

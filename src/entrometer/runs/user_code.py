@@ -1,9 +1,8 @@
 """A user's own code: a key of what it does, and the modules it is made of."""
 
-import pickle
+import copyreg
 import sys
 from collections.abc import Callable, Iterator
-from hashlib import sha256
 from pathlib import Path
 from types import CodeType, FunctionType, ModuleType
 from typing import Any
@@ -51,6 +50,7 @@ class _Walk:
     def __init__(self, homes: list[ModuleType | None]) -> None:
         self.parts: list[Any] = []
         self._seen: set[int] = set()
+        self._kept: list[Any] = []
         names = [home.__name__.partition(".")[0] for home in homes if home]
         self._packages = {"__main__", *names}
         self._directories = {d for n in names if (d := _directory(n)) is not None}
@@ -118,11 +118,15 @@ class _Walk:
 
     def _add_object(self, name: str, value: Any, names: frozenset[str]) -> None:
         self.visit("type", type(value), names)
+        reduce = copyreg.dispatch_table.get(type(value))
         try:
-            content = pickle.dumps(value, protocol=4)
-        except Exception:  # A pickle calls whatever the object defines.
+            # What it would be made again from: arrays and patterns give their content.
+            content = reduce(value) if reduce else value.__reduce_ex__(4)
+        except Exception:  # It calls whatever the object defines.
             return
-        self.parts.append([name, sha256(content).hexdigest()])
+        # Kept, so that no later object gets the identity of one that was seen.
+        self._kept.append(content)
+        self.visit(name, content, names)
 
 
 def _directory(package: str) -> Path | None:
@@ -132,7 +136,7 @@ def _directory(package: str) -> Path | None:
     file = next((Path(place) for place in places if place), None)
     if file is None or {"site-packages", "dist-packages"} & set(file.parts):
         return None
-    if file.is_relative_to(Path(pickle.__file__).parent):
+    if file.is_relative_to(Path(copyreg.__file__).parent):
         return None
     return (file.parent if file.name == "__init__.py" else file).resolve().parent
 
