@@ -8,8 +8,8 @@ import torch
 
 from entrometer.importers import read_foreign
 from entrometer.importers.deepspeed import HARMLESS
-from entrometer.importers.pickles import read_tensors
 from entrometer.policy.sources import UnreadableSource
+from entrometer.policy.tensor_files import read_tensors
 
 
 class Hostile:
@@ -25,7 +25,7 @@ def test_a_hostile_file_runs_nothing(harmless, tmp_path):
     file, mark = tmp_path / "optim_world_size_1_rank_0.pt", tmp_path / "ran"
     torch.save({"state": Hostile(mark)}, file)
     with pytest.raises(UnreadableSource, match="not a whole file of tensors"):
-        read_tensors(file, harmless=harmless)
+        read_tensors(file, absent="", harmless=harmless)
     assert not mark.exists()
     # The file is as hostile as it is meant to be.
     pickle.loads(pickle.dumps(Hostile(mark)))

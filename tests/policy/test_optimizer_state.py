@@ -203,7 +203,7 @@ def first_moment(content):
         ),
         (lambda c: c["param_groups"].pop(), r"groups of \[56, 0\].*got \[56\]"),
         (lambda c: c["param_groups"][0]["params"].pop(), r"got \[55, 0\]"),
-        (lambda c: c.pop("param_groups"), "expected the `state_dict`"),
+        (lambda c: c.pop("param_groups"), "expected a list of parameter groups"),
     ],
 )
 def test_state_that_does_not_belong_is_refused(tmp_path, change, told):

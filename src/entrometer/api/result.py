@@ -1,6 +1,5 @@
 """What an experiment or a training left behind."""
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,6 +21,7 @@ from entrometer.runs.finished import (
     training_metrics,
 )
 from entrometer.runs.rows import read_arrow
+from entrometer.runs.untrusted import read_json
 
 EXPERIMENTS = (MEASURE, INFLUENCE, KERNEL, COMPARE)
 
@@ -41,8 +41,7 @@ class Result(Finished):
     @property
     def summary(self) -> dict[str, Any]:
         """Title, sentences and warnings."""
-        found: dict[str, Any] = json.loads((self.path / "summary.json").read_bytes())
-        return found
+        return read_json(self.path / "summary.json")
 
     def told(self, report: Path | None) -> str:
         """Sentences, tables, warnings, and where the rest is."""

@@ -1,6 +1,5 @@
 """Settings of an experiment: of the training beside its checkpoints, of a run."""
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from pathlib import Path
@@ -8,6 +7,7 @@ from typing import Any
 
 from entrometer.errors import InvalidValue, nearest_name
 from entrometer.experiments.config import ExperimentConfig
+from entrometer.runs.untrusted import read_json
 from entrometer.tasks.task import Split
 from entrometer.training.config import read_config
 
@@ -58,7 +58,7 @@ def read_settings(
     path = run / "config.json"
     names = [f.name for f in fields(config)]
     try:
-        values = json.loads(path.read_text(encoding="utf-8"))
+        values = read_json(path)
         unknown = [name for name in values if name not in names]
         if unknown:
             raise ValueError(f"{unknown[0]!r} is none of its settings")
@@ -116,6 +116,6 @@ def require_known(
 def _is_training(path: Path) -> bool:
     """Whether a file is the config of a training of ours, and not of a model's."""
     try:
-        return "imitation" in json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, TypeError):
+        return "imitation" in read_json(path)
+    except (OSError, ValueError):
         return False

@@ -13,6 +13,7 @@ from entrometer.interventions import PLAIN, intervention
 from entrometer.policy.content import weights_key
 from entrometer.runs import read_update, response_seeds, update_path
 from entrometer.runs.content import content_key, file_sha256
+from entrometer.runs.updates import require_usable
 from entrometer.tasks import task
 from entrometer.tasks.task import Split
 
@@ -78,7 +79,9 @@ def recorded(config: ExperimentConfig, checkpoint: Path, step: int) -> Recorded:
 
 def _require_alike(config: ExperimentConfig, path: Path) -> None:
     """Refuse samples of another policy than the one that the batch was drawn from."""
-    settings = read_update(path).settings
+    batch = read_update(path)
+    require_usable(path, batch)
+    settings = batch.settings
     for name in ("temperature", "max_tokens"):
         was, asked = getattr(settings, name), getattr(config, name)
         if was != asked:

@@ -14,7 +14,8 @@ from entrometer.importers.foreign import Foreign, Lora
 from entrometer.policy.loading import load_policy
 from entrometer.policy.optimizer_state import decay_groups
 from entrometer.policy.skeleton import lora_config
-from entrometer.policy.sources import UnreadableSource
+from entrometer.policy.sources import UnreadableSource, require_plain_files
+from entrometer.runs.atomic import naming_full_disk
 
 _SETTINGS = ("*.json", "*.jinja", "*.model", "merges.txt", "vocab.txt")
 _ADAPTER, _BASE_LAYER = "base_model.model.", ".base_layer."
@@ -33,19 +34,21 @@ def write_checkpoint(found: Foreign, out: Path, *, base: str | None = None) -> P
     with TemporaryDirectory(dir=out.parent, prefix=f".{out.name}-") as folder:
         made = Path(folder) / "made"
         made.mkdir()
-        if found.lora is None:
-            _write_model(found.about, found.weights, made)
-        else:
-            base = base or _write_base(found, made, out)
-            _write_adapter(found.lora, found.weights, made, base)
-        _write_optimizer(found, made, base)
-        state = {"global_step": found.step}
-        (made / "trainer_state.json").write_text(json.dumps(state))
+        with naming_full_disk(made):
+            if found.lora is None:
+                _write_model(found.about, found.weights, made)
+            else:
+                base = base or _write_base(found, made, out)
+                _write_adapter(found.lora, found.weights, made, base)
+            _write_optimizer(found, made, base)
+            state = {"global_step": found.step}
+            (made / "trainer_state.json").write_text(json.dumps(state))
         made.rename(out)
     return out
 
 
 def _write_model(about: Path, weights: Mapping[str, Tensor], made: Path) -> None:
+    require_plain_files(about)
     for pattern in _SETTINGS:
         for file in about.glob(pattern):
             shutil.copy(file, made / file.name)

@@ -1,6 +1,5 @@
 """Finished runs, known by what is in them."""
 
-import json
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -27,6 +26,7 @@ from entrometer.runs.finished import (
 from entrometer.runs.influence import InfluenceTables
 from entrometer.runs.kernel import KernelTables
 from entrometer.runs.measurement import Measurement
+from entrometer.runs.untrusted import read_json
 
 
 @dataclass(frozen=True)
@@ -173,19 +173,7 @@ def _training(path: Path, name: str) -> TrainingRun:
 
 
 def _json(path: Path) -> dict[str, Any]:
-    if not path.is_file():
-        return {}
-    try:
-        body = json.loads(path.read_bytes())
-        # What is nested too deep to be written again is too deep to be shown.
-        json.dumps(body)
-    except (ValueError, RecursionError) as error:
-        raise DamagedFile(
-            f"{path}: expected JSON, got {type(error).__name__}; make it again"
-        ) from error
-    if not isinstance(body, dict):
-        raise DamagedFile(f"{path}: expected an object, got a {type(body).__name__}")
-    return body
+    return read_json(path) if path.exists() else {}
 
 
 def _are_texts(value: object) -> bool:

@@ -6,6 +6,8 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
+from entrometer.runs.untrusted import open_regular
+
 
 def content_key(content: Mapping[str, Any]) -> str:
     """Name of what JSON can hold: its sha256.
@@ -18,5 +20,5 @@ def content_key(content: Mapping[str, Any]) -> str:
 
 def file_sha256(path: str | os.PathLike[str]) -> str:
     """The sha256 of a file's bytes."""
-    with open(path, "rb") as file:
+    with open_regular(path) as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
