@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from dataclasses import fields, is_dataclass
 from difflib import get_close_matches
 from math import isfinite
+from reprlib import repr as shown
 from types import UnionType
 from typing import (
     Annotated,
@@ -60,7 +61,7 @@ def require_types(settings: object, where: str = "") -> None:
             kind = getattr(hints[name], "__name__", hints[name])
             raise InvalidValue(
                 f"{where}expected {name} to be of type {kind} and finite, got "
-                f"{value!r:.80}; change it"
+                f"{shown(value)}; change it"
             )
 
 

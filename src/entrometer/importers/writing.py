@@ -90,7 +90,14 @@ def _write_adapter(
 def _write_optimizer(found: Foreign, made: Path, base: str | None) -> None:
     """`optimizer.pt`, numbered as a Trainer numbers the parameters of this model."""
     inside = made / "base"
-    policy = load_policy(made, base=inside if inside.is_dir() else base)
+    try:
+        policy = load_policy(made, base=inside if inside.is_dir() else base)
+    except UnreadableSource as error:
+        # The directory that it names is gone by then.
+        raise UnreadableSource(
+            f"{found.about.parent}: expected weights that make a model; the imported "
+            f"ones do not: {str(error).replace(str(made), 'weights')}"
+        ) from error
     names = decay_groups(policy.model)
     expected, got = {n for own in names for n in own}, set(found.first_moment)
     if expected != got:

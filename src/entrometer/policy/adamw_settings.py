@@ -3,6 +3,9 @@
 from collections.abc import Collection, Mapping, Sequence
 from math import isfinite
 from pathlib import Path
+
+# A pickle may hold lists that hold one another: their full text would never end.
+from reprlib import repr as shown
 from typing import Any, NamedTuple
 
 from torch import Tensor
@@ -49,7 +52,7 @@ def step_count(path: Path, value: object) -> int:
         value = value.item()
     if not isinstance(value, int | float) or not 0 <= value < 2**53 or value % 1:
         raise UnreadableSource(
-            f"{path}: expected a whole number of steps, got {value!r:.80}. Use a "
+            f"{path}: expected a whole number of steps, got {shown(value)}. Use a "
             "checkpoint from before."
         )
     return int(value)
@@ -90,7 +93,7 @@ def _settings(path: Path, group: Mapping[str, Any]) -> AdamWSettings:
         raise not_adamw(path, "weight decay that is part of the gradient (Adam)")
     betas = group["betas"]
     if not isinstance(betas, list | tuple) or len(betas) != 2:
-        raise not_adamw(path, f"betas {betas!r:.80}")
+        raise not_adamw(path, f"betas {shown(betas)}")
     beta1, beta2 = (_number(path, {"betas": b}, "betas", below=1.0) for b in betas)
     return AdamWSettings(
         _number(path, group, "lr"), (beta1, beta2), _number(path, group, "eps")
@@ -107,7 +110,7 @@ def _number(
     if not isinstance(value, int | float) or not 0 <= value < below:
         raise UnreadableSource(
             f"{path}: expected a number from 0 for {name}"
-            f"{f' below {below:g}' if isfinite(below) else ''}, got {value!r:.80}. Use "
-            "a checkpoint from before."
+            f"{f' below {below:g}' if isfinite(below) else ''}, got {shown(value)}. "
+            "Use a checkpoint from before."
         )
     return float(value)

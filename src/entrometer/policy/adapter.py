@@ -3,6 +3,7 @@
 import math
 import re
 from pathlib import Path
+from reprlib import repr as shown
 from typing import Any
 
 from peft import (
@@ -15,7 +16,7 @@ from safetensors.torch import load_file
 from torch import nn
 
 from entrometer.policy.sources import UnreadableSource, one_line, read_json
-from entrometer.policy.weights import Shapes, read_shapes, weight_files
+from entrometer.policy.weights import Shapes, absent_weights, read_shapes
 
 CONFIG = "adapter_config.json"
 
@@ -50,10 +51,10 @@ _STARTS = (True, False, "gaussian", "orthogonal", "eva")
 def base_of(directory: Path) -> str | None:
     """Name of the model that the adapter was trained on, if it was recorded."""
     base = read_json(directory / CONFIG).get("base_model_name_or_path")
-    if base is not None and not isinstance(base, str):
+    if base is not None and (not isinstance(base, str) or len(base) > 1000):
         raise UnreadableSource(
             f"{directory / CONFIG}: expected a name or a path in "
-            f"`base_model_name_or_path`, got {base!r}. Name the model as `base` "
+            f"`base_model_name_or_path`, got {shown(base)}. Name the model as `base` "
             "(--policy)."
         )
     return base or None
@@ -66,8 +67,10 @@ def put_adapter(model: nn.Module, directory: Path) -> nn.Module:
     adapter must be in the file.
     """
     file = directory / "adapter_model.safetensors"
-    # peft has no shards, so an index would be read by nobody.
-    shapes = read_shapes([file] if file.is_file() else weight_files(directory, "none"))
+    # Not by an index: peft has no shards.
+    if not file.is_file():
+        raise absent_weights(file)
+    shapes = read_shapes([file])
     _require_plain(directory / CONFIG, shapes)
     try:
         config = LoraConfig.from_pretrained(str(directory))

@@ -18,7 +18,7 @@ from entrometer.policy.adapter import base_of, put_adapter
 from entrometer.policy.policy import Policy
 from entrometer.policy.precision import Precision
 from entrometer.policy.readiness import as_device, as_precision, ready
-from entrometer.policy.skeleton import require_filled, skeleton
+from entrometer.policy.skeleton import require_filled, said_if_accepted, skeleton
 from entrometer.policy.smollm2 import NAME as SMOLLM2
 from entrometer.policy.smollm2 import prepared_smollm2
 from entrometer.policy.sources import (
@@ -30,6 +30,8 @@ from entrometer.policy.sources import (
     require_plain_files,
 )
 from entrometer.policy.weights import read_shapes, weight_files
+
+logger = logging.getLogger(__name__)
 
 
 def load_policy(
@@ -106,10 +108,10 @@ def _load_base(
                 "(`merge_and_unload`), save it and name it as `base` (--policy)."
             )
         return _load_model(base, None, precision)
-    except SourceNotFound as error:
-        raise SourceNotFound(
-            f"{directory}: the base of this adapter is not there. {error} Name where "
-            "it is now as `base` (--policy)."
+    except (SourceNotFound, UnreadableSource) as error:
+        raise type(error)(
+            f"{directory}: the base of this adapter cannot be loaded. {error} Name "
+            "where it is now as `base` (--policy)."
         ) from error
 
 
@@ -124,26 +126,34 @@ def _load_weights(directory: Path, precision: Precision) -> nn.Module:
         # It would name another file than the one that the content key hashes.
         raise UnreadableSource(
             f"{directory / 'config.json'}: expected weights in model.safetensors, got "
-            f"`transformers_weights`. Save the model again with `save_pretrained`."
+            "`transformers_weights`. Save the model again with `save_pretrained`."
         )
-    files = weight_files(directory, "model")
-    shapes = read_shapes(files)
-    require_filled(directory, skeleton(directory, len(shapes)), shapes)
+    shapes = read_shapes(weight_files(directory, "model"))
+    with said_if_accepted(), _without_bars():
+        require_filled(directory, skeleton(directory, len(shapes)), shapes)
+        model = _from_transformers(directory, config, precision)
+    if "auto_map" in config:
+        _say_not_run(directory / "config.json")
+    return model
+
+
+def _from_transformers(
+    directory: Path, config: Mapping[str, Any], precision: Precision
+) -> nn.Module:
     automatic: Any = AutoModelForCausalLM
     try:
-        with _without_load_report():
-            model, info = automatic.from_pretrained(
-                directory,
-                dtype=precision.dtype,
-                # Named, so that nothing in the config can choose another.
-                attn_implementation=_attention(config),
-                output_loading_info=True,
-                # Only so that they are listed: they are refused below.
-                ignore_mismatched_sizes=True,
-                use_safetensors=True,
-                local_files_only=True,
-                trust_remote_code=False,
-            )
+        model, info = automatic.from_pretrained(
+            directory,
+            dtype=precision.dtype,
+            # Named, so that nothing in the config can choose another.
+            attn_implementation=_attention(config),
+            output_loading_info=True,
+            # Only so that they are listed: they are refused below.
+            ignore_mismatched_sizes=True,
+            use_safetensors=True,
+            local_files_only=True,
+            trust_remote_code=False,
+        )
     except Exception as error:  # Transformers passes on whatever a file leads to.
         raise UnreadableSource(
             f"{directory}: transformers cannot load it ({one_line(error)}). Check that "
@@ -182,23 +192,22 @@ def _require_finite(source: str | Path, model: nn.Module) -> None:
 
 
 @contextmanager
-def _without_load_report() -> Iterator[None]:
-    """Keep transformers from printing what is about to be raised, or a bar."""
-
-    def other(record: logging.LogRecord) -> bool:
-        return "LOAD REPORT" not in record.getMessage()
-
-    # A level would do, but transformers warns of more when its own is not set.
-    logger = logging.getLogger("transformers.modeling_utils")
-    logger.addFilter(other)
+def _without_bars() -> Iterator[None]:
     bars = progress.is_progress_bar_enabled()
     progress.disable_progress_bar()
     try:
         yield
     finally:
-        logger.removeFilter(other)
         if bars:
             progress.enable_progress_bar()
+
+
+def _say_not_run(path: Path) -> None:
+    logger.warning(
+        "%s: names Python code of its own, which is not run; what transformers has for "
+        "this type is used",
+        path,
+    )
 
 
 def _attention(config: Mapping[str, Any]) -> str:
@@ -223,6 +232,8 @@ def _load_tokenizer(source: str | Path, base: str | Path | None) -> Any:
             )
         return _load_tokenizer(base, None)
     require_plain_files(directory)
+    if "auto_map" in read_json(directory / "tokenizer_config.json"):
+        _say_not_run(directory / "tokenizer_config.json")
     try:
         return AutoTokenizer.from_pretrained(
             directory, local_files_only=True, trust_remote_code=False

@@ -177,7 +177,11 @@ def _check_moments(
         raise not_adamw(path, f"state {sorted(map(str, moments))} for {name}")
     for key in ("exp_avg", "exp_avg_sq"):
         moment = moments[key]
-        if type(moment) is not Tensor or not moment.is_floating_point():
+        if (
+            type(moment) is not Tensor
+            or not moment.is_floating_point()
+            or (moment.layout, moment.device.type) != (torch.strided, "cpu")
+        ):
             raise not_adamw(path, f"{key} of {name} that is no tensor of real numbers")
         if moment.shape != parameter.shape:
             raise UnreadableSource(

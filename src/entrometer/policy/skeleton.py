@@ -1,5 +1,6 @@
 """The parameters of a model by name and shape, without any weights."""
 
+import logging
 import math
 import re
 from collections.abc import Iterator, Sequence
@@ -81,6 +82,27 @@ def require_filled(directory: Path, model: nn.Module, shapes: Shapes) -> None:
             f"weights, got {buffers} bytes. Check `max_position_embeddings` and the "
             "like."
         )
+
+
+@contextmanager
+def said_if_accepted() -> Iterator[None]:
+    """Hold back what transformers logs until it is clear that nothing is refused.
+
+    A refusal is one line, and says what the warnings before it would say.
+    """
+    logger = logging.getLogger("transformers")
+    held: list[logging.LogRecord] = []
+    handler = logging.Handler()
+    handler.emit = held.append  # type: ignore[method-assign]
+    before = logger.handlers, logger.propagate
+    logger.handlers, logger.propagate = [handler], False
+    try:
+        yield
+    finally:
+        logger.handlers, logger.propagate = before
+    # Each once: a model is built on the meta device first.
+    for record in {record.getMessage(): record for record in held}.values():
+        logger.handle(record)
 
 
 def _require_counts(path: Path, config: object) -> None:

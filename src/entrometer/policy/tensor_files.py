@@ -39,18 +39,15 @@ def read_tensors(
     """
     if not path.is_file():
         raise SourceNotFound(f"{path}: no such file. {absent}")
+    require_stored(path)
     try:
-        _require_stored(path)
         with torch.serialization.safe_globals(list(harmless)), _no_word_of_meshes():
             # Mapped: torch would believe the size of a storage that it reads, and read
             # beyond the end of what is there.
             content = torch.load(path, map_location="cpu", weights_only=True, mmap=True)
         _require_held(content, path.stat().st_size)
     except Exception as error:  # torch passes on whatever its readers raise.
-        raise UnreadableSource(
-            f"{path}: not a whole file of tensors ({one_line(error)}). Copy it again, "
-            "or use an earlier checkpoint."
-        ) from error
+        raise _damaged(path, error) from error
     if not isinstance(content, dict):
         raise UnreadableSource(
             f"{path}: expected named tensors, got a {type(content).__name__}. Name the "
@@ -59,20 +56,33 @@ def read_tensors(
     return content
 
 
-def _require_stored(path: Path) -> None:
-    """Raise unless a zip archive holds its entries as they are, each once."""
-    with zipfile.ZipFile(path) as archive:
-        entries = archive.infolist()
-        if any(entry.compress_type != zipfile.ZIP_STORED for entry in entries):
-            raise ValueError("expected the entries that torch stores, got compressed")
-        size = path.stat().st_size
-        if sum(entry.file_size for entry in entries) > size:
-            raise ValueError(f"expected entries of {size} bytes in all, got more")
-        for entry in entries:
-            if entry.filename.endswith("data.pkl"):
-                pickled = archive.read(entry)
-                if any(name in pickled for name in _EXPANDING):
-                    raise ValueError("expected tensors and numbers, got bytes")
+def require_stored(path: Path) -> None:
+    """Raise unless a file is torch's archive, with its entries as they are, each once.
+
+    A compressed entry, or one that is listed many times, could be of any size.
+    """
+    try:
+        with zipfile.ZipFile(path) as archive:
+            entries = archive.infolist()
+            if any(entry.compress_type != zipfile.ZIP_STORED for entry in entries):
+                raise ValueError("expected entries as they are, got compressed ones")
+            size = path.stat().st_size
+            if sum(entry.file_size for entry in entries) > size:
+                raise ValueError(f"expected entries of {size} bytes in all, got more")
+            for entry in entries:
+                if entry.filename.endswith("data.pkl"):
+                    pickled = archive.read(entry)
+                    if any(name in pickled for name in _EXPANDING):
+                        raise ValueError("expected tensors and numbers, got bytes")
+    except Exception as error:  # zipfile passes on what its parsers raise.
+        raise _damaged(path, error) from error
+
+
+def _damaged(path: Path, error: Exception) -> UnreadableSource:
+    return UnreadableSource(
+        f"{path}: not a whole file of tensors ({one_line(error)}). Copy it again, or "
+        "use an earlier checkpoint."
+    )
 
 
 def _require_held(content: object, size: int) -> None:

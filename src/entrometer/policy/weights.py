@@ -17,7 +17,7 @@ Shapes = Mapping[str, Sequence[int]]
 """Shape of each tensor by name."""
 
 # A path could lead out of the directory, to weights that no content key covers.
-_SHARD = re.compile(r"\w[\w.-]*\.safetensors")
+_SHARD = re.compile(r"\w[\w.-]{0,200}\.safetensors")
 
 
 def weight_files(directory: Path, stem: str) -> list[Path]:
@@ -30,7 +30,7 @@ def weight_files(directory: Path, stem: str) -> list[Path]:
     if single.is_file():
         return [single]
     if not index.is_file():
-        raise _absent(single)
+        raise absent_weights(single)
     shards = read_json(index).get("weight_map")
     if not isinstance(shards, dict) or not shards:
         raise UnreadableSource(
@@ -79,7 +79,8 @@ def read_shapes(files: Sequence[Path]) -> dict[str, tuple[int, ...]]:
     return shapes
 
 
-def _absent(file: Path) -> SourceNotFound | UnreadableSource:
+def absent_weights(file: Path) -> SourceNotFound | UnreadableSource:
+    """The error for weights that are not there, or only as a pickle."""
     pickled = sorted(
         p.name
         for end in ("bin", "pt", "pth")

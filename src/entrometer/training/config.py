@@ -207,16 +207,19 @@ def save_config(config: TrainConfig, run: Path) -> None:
 def read_config(run: Path) -> TrainConfig:
     """Read back what `save_config` wrote; an unknown setting is refused by name."""
     path = run / "config.json"
-    try:
-        # Here: settings, and with them `--help`, are there without tables and arrays.
-        from entrometer.runs.untrusted import read_json
+    # Here: settings, and with them `--help`, are there without tables and arrays.
+    from entrometer.runs.atomic import DamagedFile
+    from entrometer.runs.untrusted import read_json
 
+    try:
         values = read_json(path)
     except FileNotFoundError:
         raise InvalidValue(
             f"{path}: no such file, so {run} is not a training run; name the directory "
             "that `entrometer train` wrote"
         ) from None
+    except DamagedFile as error:
+        raise InvalidValue(str(error)) from error
     if values.get("adapter") is not None:
         values["adapter"] = _build(AdapterConfig, path, values["adapter"])
     if "imitation" in values:
