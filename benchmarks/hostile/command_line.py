@@ -29,8 +29,8 @@ TRAIN: dict[str, tuple[str, ...]] = {
     "an unknown level": ("--level", "x" * 10_000),
     "an imitation rate inf": ("--imitation.learning-rate", "inf"),
     "an unknown flag": ("--no-such-flag", "1"),
-    "an intervention with text": ("--intervention", "entropy-bonus:weight=abc"),
-    "an intervention with nan": ("--intervention", "entropy-bonus:weight=nan"),
+    "an intervention with text": ("--intervention", "entropy-bonus:alpha=abc"),
+    "an intervention with nan": ("--intervention", "entropy-bonus:alpha=nan"),
 }
 MEASURE: dict[str, tuple[str, ...]] = {
     "prompts abc": ("--prompts", "abc"),
@@ -84,6 +84,8 @@ def cases() -> list[Case]:
 
 def _setting(flags: tuple[str, ...]) -> str:
     """A setting is named as it is in Python, or as a flag, by its last part."""
+    if flags[1].startswith("entropy-bonus"):
+        return "entropy-bonus"
     last = flags[0].rpartition(".")[2].removeprefix("--").split("-")[0]
     return {"no": "--no-such-flag", "updates": "update"}.get(last, last)
 
@@ -108,7 +110,7 @@ def _config(name: str, change: dict[str, Any]) -> Case:
         edit(path / "config.json", **change)
         return ["train", "--resume", str(path)]
 
-    return Case("run settings", name, make, next(iter(change)))
+    return Case("run settings", name, make, "config.json")
 
 
 def _raw(name: str, text: str) -> Case:

@@ -12,6 +12,10 @@ CHANGES: dict[str, dict[str, Any]] = {
     "layers -1": {"num_hidden_layers": -1},
     "layers 0": {"num_hidden_layers": 0},
     "layers 1e5": {"num_hidden_layers": 10**5},
+    "layers 1e5, each listed": {
+        "num_hidden_layers": 10**5,
+        "layer_types": ["full_attention"] * 10**5,
+    },
     "layers 1e9": {"num_hidden_layers": 10**9},
     "layers 1e12": {"num_hidden_layers": 10**12},
     "layers as text": {"num_hidden_layers": "4"},

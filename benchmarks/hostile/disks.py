@@ -9,7 +9,7 @@ from benchmarks.hostile.foreign import VERL
 def cases() -> list[Case]:
     return [
         Case("disks", f"training, files of at most {most}", _train(most), "new")
-        for most in (50_000, 100_000, 1_000_000)
+        for most in (1_000, 30_000, 100_000)
     ] + [
         Case("disks", f"import, files of at most {most}", _import(most), "imported")
         for most in (1_000, 1_000_000)
@@ -24,6 +24,7 @@ def _limited(arguments: list[str], most: int) -> list[str]:
 def _train(most: int) -> Callable[[Workshop], list[str]]:
     flags = ["--steps", "1", "--imitation.steps", "0", "--max-tokens", "4"]
     flags += ["--prompts", "2", "--responses", "2", "--problems", "8"]
+    flags += ["--micro-batch", "4"]
     return lambda shop: _limited(["train", "--run", "new", *flags], most)
 
 

@@ -38,9 +38,6 @@ CHANGES: dict[str, Change] = {
         normalizer={"type": "Precompiled", "precompiled_charsmap": "AAAA"}
     ),
     "tokens added as numbers": lambda c: c.update(added_tokens=[1, 2]),
-    "tokens added with id -1": lambda c: c.update(
-        added_tokens=[{"id": -1, "content": "x"}]
-    ),
     "a post-processor of nothing": lambda c: c.update(post_processor={"type": "x"}),
 }
 SETTINGS: dict[str, dict[str, Any]] = {

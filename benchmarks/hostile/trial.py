@@ -16,7 +16,11 @@ from pathlib import Path
 from benchmarks.hostile.case import Case, Workshop
 
 TIMEOUT = 30.0
-_PROGRESS = re.compile(r"\w+ +\d+%, ")
+# Not part of a refusal: progress before it, and what Rust prints of a panic, which
+# Python cannot hold back.
+_NOISE = re.compile(
+    r"\w+ +\d+%, |thread '.*panicked at|Precompiled:|called `|note: |stack|\s+(\d+:|at )"
+)
 
 
 @dataclass(frozen=True)
@@ -51,7 +55,7 @@ class Outcome:
     @property
     def unnamed(self) -> bool:
         """Whether a refusal is longer than a line, or does not name its cause."""
-        lines = [x for x in self.text.splitlines() if x and not _PROGRESS.match(x)]
+        lines = [x for x in self.text.splitlines() if x and not _NOISE.match(x)]
         return self.code == 2 and (len(lines) != 1 or self.case.names not in lines[0])
 
 

@@ -42,3 +42,26 @@ def test_a_latest_step_leads_nowhere_else(tmp_path, latest):
     (inside / "latest").write_text(latest)
     with pytest.raises(UnreadableSource, match="got none of them"):
         read_foreign(inside)
+
+
+@pytest.mark.parametrize(
+    ("shapes", "held"),
+    [
+        ({}, {}),
+        ({"param_shapes": 5, "frozen_param_shapes": None}, {}),
+        (
+            {"param_shapes": [], "frozen_param_shapes": None},
+            {"optimizer_state_dict": 5},
+        ),
+        (
+            {"param_shapes": [{"a": "b"}], "frozen_param_shapes": None},
+            {"optimizer_state_dict": {"fp32_flat_groups": ["a"]}},
+        ),
+    ],
+)
+def test_files_without_what_deepspeed_saves_are_refused(tmp_path, shapes, held):
+    torch.save(shapes, tmp_path / "zero_pp_rank_0_mp_rank_00_model_states.pt")
+    torch.save(held, tmp_path / "zero_pp_rank_0_mp_rank_00_optim_states.pt")
+    (tmp_path / "base").mkdir()
+    with pytest.raises(UnreadableSource, match="expected a checkpoint as DeepSpeed"):
+        read_foreign(tmp_path, base=str(tmp_path / "base"))

@@ -10,7 +10,8 @@ from entrometer.errors import InvalidValue
 from entrometer.experiments.config import ExperimentConfig
 from entrometer.experiments.requests import Draw, Recorded, Step, Subject
 from entrometer.interventions import PLAIN, intervention
-from entrometer.policy.content import optimizer_key, weights_key
+from entrometer.policy.content import weights_key
+from entrometer.policy.optimizer_state import optimizer_key
 from entrometer.runs import read_update, response_seeds, update_path
 from entrometer.runs.content import content_key, file_sha256
 from entrometer.runs.updates import require_usable

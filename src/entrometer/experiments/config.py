@@ -9,7 +9,7 @@ from entrometer.tasks.task import Split
 
 PrecisionName = Literal["float32", "float64", "bfloat16"]
 
-_UPDATE = re.compile(r"recorded|sampled-\d+")
+_UPDATE = re.compile(r"recorded|sampled-\d{1,18}")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -6,6 +6,7 @@ from pathlib import Path
 from reprlib import repr as shown
 from typing import Any
 
+import torch
 from peft import (
     LoraConfig,
     get_peft_model,
@@ -79,10 +80,12 @@ def put_adapter(model: nn.Module, directory: Path) -> nn.Module:
         config.init_lora_weights = True
         # The model may lie elsewhere by now; peft would warn of it.
         config.base_model_name_or_path = None
-        # On the meta device, so that a rank which the file does not have costs nothing.
-        adapted: nn.Module = get_peft_model(
-            model, config, autocast_adapter_dtype=False, low_cpu_mem_usage=True
-        )
+        # On the meta device, so that a rank which the file does not have costs nothing;
+        # peft's own switch allocates each weight before it moves it there.
+        with torch.device("meta"):
+            adapted: nn.Module = get_peft_model(
+                model, config, autocast_adapter_dtype=False, low_cpu_mem_usage=True
+            )
         # The default asks the hub whether the vocabulary was resized.
         with_base = any(name.endswith(".base_layer.weight") for name in shapes)
         expected = {

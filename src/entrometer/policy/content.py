@@ -3,7 +3,6 @@
 from pathlib import Path
 
 from entrometer.policy.sources import local_directory, require_plain_files
-from entrometer.policy.tensor_files import require_stored
 from entrometer.policy.weights import read_shapes, weight_files
 from entrometer.runs.content import content_key, file_sha256
 
@@ -38,9 +37,3 @@ def weights_key(checkpoint: Path | str, base: str | Path | None) -> str:
     files += [directory / name for name in _SETTINGS if (directory / name).is_file()]
     digests = {path.name: file_sha256(path) for path in files}
     return content_key({"base": None if base is None else str(base), "files": digests})
-
-
-def optimizer_key(path: Path) -> str:
-    """Name of an optimizer's state: the hash of its file, if that is one of torch's."""
-    require_stored(path)
-    return file_sha256(path)

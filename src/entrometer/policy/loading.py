@@ -128,6 +128,9 @@ def _load_weights(directory: Path, precision: Precision) -> nn.Module:
             f"{directory / 'config.json'}: expected weights in model.safetensors, got "
             "`transformers_weights`. Save the model again with `save_pretrained`."
         )
+    # Transformers goes on without one that it cannot read, and without its EOS tokens.
+    if (directory / "generation_config.json").exists():
+        read_json(directory / "generation_config.json")
     shapes = read_shapes(weight_files(directory, "model"))
     with said_if_accepted(), _without_bars():
         require_filled(directory, skeleton(directory, len(shapes)), shapes)

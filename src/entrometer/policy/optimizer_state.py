@@ -18,8 +18,13 @@ from entrometer.policy.adamw_settings import (
     step_count,
 )
 from entrometer.policy.sources import UnreadableSource
-from entrometer.policy.tensor_files import read_tensors
+from entrometer.policy.tensor_files import read_tensors, require_stored
+from entrometer.runs.content import file_sha256
 
+_ABSENT = (
+    "It is missing where a trainer saves only the model (`save_only_model=True`) or "
+    "leaves the optimizer to DeepSpeed or FSDP; `load_policy` reads the weights alone."
+)
 _MOMENTS = {"step", "exp_avg", "exp_avg_sq"}
 
 # Names that the Trainer of transformers exempts from weight decay.
@@ -114,13 +119,14 @@ def read_settings(path: Path) -> AdamWSettings:
     return common_settings(path, param_groups(path, _load(path)))
 
 
+def optimizer_key(path: Path) -> str:
+    """Name of an optimizer's state: the hash of its file, if that is one of torch's."""
+    require_stored(path, absent=_ABSENT)
+    return file_sha256(path)
+
+
 def _load(path: Path) -> Mapping[str, Any]:
-    content = read_tensors(
-        path,
-        absent="It is missing where a trainer saves only the model "
-        "(`save_only_model=True`) or leaves the optimizer to DeepSpeed or FSDP; "
-        "`load_policy` reads the weights alone.",
-    )
+    content = read_tensors(path, absent=_ABSENT)
     state = content.get("state")
     if not isinstance(state, dict) or not all(
         isinstance(moments, dict) for moments in state.values()

@@ -97,12 +97,12 @@ def require_plain_files(directory: Path) -> None:
     """
     for path in sorted(directory.iterdir()):
         limit = _LIMITS.get(path.name, _LIMITS.get(path.suffix))
-        if limit is None or path.is_dir():
+        if limit is None:
             continue
         if not path.is_file():
             raise UnreadableSource(
-                f"{path}: expected a regular file, got a device, a pipe or a link that "
-                "leads nowhere. Copy the file again."
+                f"{path}: expected a regular file, got a directory, a device, a pipe "
+                "or a link that leads nowhere. Copy the file again."
             )
         if path.stat().st_size > limit:
             raise UnreadableSource(

@@ -37,9 +37,7 @@ def read_tensors(
         absent: What to do if there is no such file, for the error message.
         harmless: Types besides torch's own that may be made from it.
     """
-    if not path.is_file():
-        raise SourceNotFound(f"{path}: no such file. {absent}")
-    require_stored(path)
+    require_stored(path, absent=absent)
     try:
         with torch.serialization.safe_globals(list(harmless)), _no_word_of_meshes():
             # Mapped: torch would believe the size of a storage that it reads, and read
@@ -56,11 +54,13 @@ def read_tensors(
     return content
 
 
-def require_stored(path: Path) -> None:
+def require_stored(path: Path, *, absent: str) -> None:
     """Raise unless a file is torch's archive, with its entries as they are, each once.
 
     A compressed entry, or one that is listed many times, could be of any size.
     """
+    if not path.is_file():
+        raise SourceNotFound(f"{path}: no such file. {absent}")
     try:
         with zipfile.ZipFile(path) as archive:
             entries = archive.infolist()

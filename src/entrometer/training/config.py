@@ -230,7 +230,9 @@ def read_config(run: Path) -> TrainConfig:
 def _build(kind: type[_Config], path: Path, values: Any) -> _Config:
     known = [f.name for f in fields(kind)]
     if not isinstance(values, dict):
-        raise InvalidValue(f"{path}: expected settings, got {values!r}; restore it")
+        raise InvalidValue(
+            f"{path}: expected settings of {kind.__name__}, got {values!r}; restore it"
+        )
     for name in values:
         if name not in known:
             raise InvalidValue(
@@ -242,6 +244,8 @@ def _build(kind: type[_Config], path: Path, values: Any) -> _Config:
     }
     try:
         return kind(**pairs)
+    except InvalidValue as error:
+        raise InvalidValue(f"{path}: {error}") from error
     except TypeError as error:
         raise InvalidValue(
             f"{path}: expected settings of {kind.__name__}, got a value of another "
