@@ -19,7 +19,7 @@ TIMEOUT = 30.0
 # Not part of a refusal: progress before it, and what Rust prints of a panic, which
 # Python cannot hold back.
 _NOISE = re.compile(
-    r"\w+ +\d+%, |thread '.*panicked at|Precompiled:|called `|note: |stack|\s+(\d+:|at )"
+    r"\w+ +\d+%, |thread '.*panicked at|Precompiled:|note: |stack|\s+(\d+:|at )"
 )
 
 

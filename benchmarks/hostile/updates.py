@@ -22,7 +22,8 @@ def _column(name: str, value: float) -> Callable[[UpdateBatch], UpdateBatch]:
     def change(batch: UpdateBatch) -> UpdateBatch:
         rows = [row.copy() for row in getattr(batch, name)]
         rows[0][0] = value
-        return replace(batch, **{name: tuple(rows)})
+        changed: dict[str, Any] = {name: tuple(rows)}
+        return replace(batch, **changed)
 
     return change
 

@@ -84,6 +84,17 @@ def require_filled(directory: Path, model: nn.Module, shapes: Shapes) -> None:
         )
 
 
+class _Kept(logging.Handler):
+    """Collects records instead of writing them."""
+
+    def __init__(self, records: list[logging.LogRecord]) -> None:
+        super().__init__()
+        self.records = records
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.records.append(record)
+
+
 @contextmanager
 def said_if_accepted() -> Iterator[None]:
     """Hold back what transformers logs until it is clear that nothing is refused.
@@ -92,8 +103,7 @@ def said_if_accepted() -> Iterator[None]:
     """
     logger = logging.getLogger("transformers")
     held: list[logging.LogRecord] = []
-    handler = logging.Handler()
-    handler.emit = held.append  # type: ignore[method-assign]
+    handler = _Kept(held)
     before = logger.handlers, logger.propagate
     logger.handlers, logger.propagate = [handler], False
     try:
