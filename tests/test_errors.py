@@ -1,4 +1,7 @@
 import inspect
+import math
+from dataclasses import dataclass
+from typing import Literal
 
 import jaxtyping
 import pytest
@@ -10,6 +13,7 @@ from entrometer.errors import (
     MissingKey,
     ShapeMismatch,
     nearest_name,
+    require_types,
 )
 
 
@@ -49,3 +53,42 @@ def test_annotations_are_checked_while_tests_run():
     """Without the import hook every shape annotation would be decoration."""
     with pytest.raises(jaxtyping.TypeCheckError):
         nearest_name(3, [])
+
+
+@dataclass(frozen=True)
+class Settings:
+    count: int = 1
+    rate: float = 0.5
+    name: str | None = None
+    names: tuple[str, ...] = ()
+    betas: tuple[float, float] = (0.9, 1)
+    kind: Literal["a", "b"] = "a"
+    on: bool = False
+
+
+def test_settings_of_their_types_are_taken():
+    require_types(Settings())
+    require_types(Settings(rate=2, name="x", names=("y", "z"), kind="b", on=True))
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("count", "1"),
+        ("count", 1.0),
+        ("count", True),
+        ("rate", math.inf),
+        ("rate", math.nan),
+        ("rate", "0.5"),
+        ("name", 5),
+        ("names", ["y"]),
+        ("names", (5,)),
+        ("betas", (0.9,)),
+        ("betas", (0.9, math.nan)),
+        ("kind", "c"),
+        ("on", 1),
+    ],
+)
+def test_settings_of_another_type_are_refused_by_name(name, value):
+    with pytest.raises(InvalidValue, match=f"config: expected {name} to be"):
+        require_types(Settings(**{name: value}), where="config: ")

@@ -6,7 +6,23 @@ expected, what was got and what to do.
 """
 
 from collections.abc import Iterable
+from dataclasses import fields, is_dataclass
 from difflib import get_close_matches
+from math import isfinite
+from reprlib import repr as shown
+from types import UnionType
+from typing import (
+    Annotated,
+    Any,
+    Literal,
+    Union,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
+
+MOST = 1_000_000
+"""Largest number of problems, prompts and the like: planning makes a list of each."""
 
 
 class EntrometerError(Exception):
@@ -29,6 +45,45 @@ class MissingKey(EntrometerError, KeyError):
         # KeyError shows the repr of its argument: right for a key, wrong for a
         # sentence.
         return Exception.__str__(self)
+
+
+def require_types(settings: object, where: str = "") -> None:
+    """Raise `InvalidValue` for a field of a frozen dataclass that is of another type.
+
+    Settings come from JSON and from callers, and Python's own comparisons would fail
+    with a `TypeError` in the middle of something else. Numbers must be finite.
+    """
+    assert is_dataclass(settings)
+    hints = get_type_hints(type(settings))
+    for name in (f.name for f in fields(settings)):
+        value = getattr(settings, name)
+        if not _is_a(value, hints[name]):
+            kind = getattr(hints[name], "__name__", hints[name])
+            raise InvalidValue(
+                f"{where}expected {name} to be of type {kind} and finite, got "
+                f"{shown(value)}; change it"
+            )
+
+
+def _is_a(value: object, kind: Any) -> bool:
+    origin, inside = get_origin(kind), get_args(kind)
+    if origin is Annotated:
+        return _is_a(value, inside[0])
+    if origin is Literal:
+        return value in inside
+    if origin in (Union, UnionType):
+        return any(_is_a(value, one) for one in inside)
+    if origin is tuple:
+        if not isinstance(value, tuple):
+            return False
+        if inside[-1] is Ellipsis:
+            return all(_is_a(x, inside[0]) for x in value)
+        return len(value) == len(inside) and all(map(_is_a, value, inside))
+    if isinstance(value, bool) or kind is bool:
+        return isinstance(value, bool) and kind is bool
+    if kind is float:
+        return isinstance(value, int | float) and isfinite(value)
+    return isinstance(value, kind)
 
 
 def nearest_name(name: str, known: Iterable[str]) -> str:

@@ -79,3 +79,11 @@ def test_an_empty_prompt_or_response_is_refused():
     for lengths in ([(3, 2), (0, 4)], [(3, 2), (1, 0)]):
         with pytest.raises(InvalidValue, match=r"tokens\[1\].* at least one"):
             random_rollouts(lengths=lengths)
+
+
+def test_tokens_beyond_the_vocabulary_are_refused():
+    rollouts = random_rollouts()
+    most = int(max(t.max() for t in rollouts.response_tokens + rollouts.prompt_tokens))
+    assert list(batches(rollouts, device=CPU, vocabulary=most + 1))
+    with pytest.raises(InvalidValue, match=rf"token ids below {most}, .* got {most}"):
+        next(batches(rollouts, device=CPU, vocabulary=most))

@@ -60,7 +60,10 @@ def test_an_adapter_is_in_what_the_policy_computes(adapter, tiny_directory):
         {"target_modules": ["q_proj", "embed_tokens"]},
         {"target_modules": ["q_proj"], "bias": "lora_only"},
         {"target_modules": ["down_proj"], "use_dora": True},
-        {"target_modules": ["v_proj"], "rank_pattern": {"layers.0.*.v_proj": 5}},
+        {
+            "target_modules": ["v_proj"],
+            "rank_pattern": {"layers.0.self_attn.v_proj": 5},
+        },
     ],
 )
 @pytest.mark.filterwarnings("ignore:Model has `tie_word_embeddings=True`")

@@ -18,6 +18,19 @@ from entrometer.policy.sources import SourceNotFound, UnreadableSource
 from entrometer.policy.tiny import tiny_policy
 
 
+def twice(content):
+    params = content["param_groups"][0]["params"]
+    params[1] = params[0]
+
+
+def nested():
+    """Lists that hold one another twice: their text would have 2^60 entries."""
+    inside = [0]
+    for _ in range(60):
+        inside = [inside, inside]
+    return inside
+
+
 def trainers_groups(model):
     """What the Trainer itself takes for its two groups, by name."""
     decay = Trainer.get_decay_parameter_names(None, model)
@@ -209,7 +222,27 @@ def first_moment(content):
         ),
         (lambda c: c["param_groups"].pop(), r"groups of \[56, 0\].*got \[56\]"),
         (lambda c: c["param_groups"][0]["params"].pop(), r"got \[55, 0\]"),
-        (lambda c: c.pop("param_groups"), "expected the `state_dict`"),
+        (lambda c: c.pop("param_groups"), "expected a list of parameter groups"),
+        (lambda c: c.update(param_groups=5), "expected a list of parameter groups"),
+        (lambda c: c.update(state=[1]), "expected the `state_dict`"),
+        (lambda c: c["state"][0].update(exp_avg="a"), "no tensor of real numbers"),
+        (
+            lambda c: c["state"][0].update(exp_avg=first_moment(c).to(torch.complex64)),
+            "no tensor of real numbers",
+        ),
+        (
+            lambda c: c["state"][0].update(exp_avg=first_moment(c).to("meta")),
+            "no tensor of real numbers",
+        ),
+        (lambda c: c["state"][0]["step"].fill_(torch.nan), "a whole number of steps"),
+        (lambda c: c["state"][0].update(step="2"), "a whole number of steps"),
+        (lambda c: twice(c), "listed twice"),
+        (lambda c: c["param_groups"][0].update(params=5), "lists of parameters"),
+        (lambda c: c["param_groups"][0].update(lr="a"), "number from 0 for lr"),
+        (lambda c: c["param_groups"][0].update(lr=torch.nan), "number from 0 for lr"),
+        (lambda c: c["param_groups"][0].update(lr=nested()), "number from 0 for lr"),
+        (lambda c: c["param_groups"][0].update(betas=5), "betas 5"),
+        (lambda c: c["param_groups"][0].update(betas=(1.0, 0.9)), "betas below 1"),
     ],
 )
 def test_state_that_does_not_belong_is_refused(tmp_path, change, told):

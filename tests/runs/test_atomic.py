@@ -6,7 +6,8 @@ import sys
 
 import pytest
 
-from entrometer.runs import apply_umask, atomic_write
+from entrometer.runs import DamagedFile, apply_umask, atomic_write
+from entrometer.runs.atomic import NotWritten, naming_full_disk
 
 KILLED = """
 import os, signal, sys
@@ -139,3 +140,33 @@ def test_permissions_are_those_of_any_new_file(tmp_path):
     (tmp_path / "plain").touch()
     modes = {p.stat().st_mode for p in tmp_path.iterdir()}
     assert len(modes) == 1
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        OSError(28, "No space left on device"),
+        RuntimeError(
+            "[enforce fail at inline_container.cc:664] . unexpected pos 5 vs 4"
+        ),
+        RuntimeError(
+            "PytorchStreamWriter failed writing file data/0: file write failed"
+        ),
+        ValueError("Error while serializing: I/O error: File too large (os error 27)"),
+    ],
+)
+def test_a_full_disk_is_told_with_the_file(tmp_path, error):
+    (tmp_path / "old").write_bytes(b"")
+    os.utime(tmp_path / "old", (1, 1))
+    (tmp_path / "optimizer.pt").write_bytes(b"half")
+    said = r"optimizer\.pt: could not be written"
+    with pytest.raises(NotWritten, match=said) as told, naming_full_disk(tmp_path):
+        raise error
+    assert "MiB left" in str(told.value)
+    assert "\n" not in str(told.value)
+
+
+@pytest.mark.parametrize("error", [RuntimeError("shapes differ"), DamagedFile("a")])
+def test_any_other_error_is_not_the_disks(tmp_path, error):
+    with pytest.raises(type(error), match=str(error)), naming_full_disk(tmp_path):
+        raise error

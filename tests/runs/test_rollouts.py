@@ -133,7 +133,7 @@ def test_no_altered_byte_goes_unseen(tmp_path, rollouts):
 def test_text_file_is_refused(tmp_path):
     path = tmp_path / "notes.txt"
     path.write_text("no table at all, but long enough to be one")
-    with pytest.raises(DamagedFile, match=r"notes\.txt.*no Parquet"):
+    with pytest.raises(DamagedFile, match=r"notes\.txt.*magic bytes"):
         read_rollouts(path)
 
 

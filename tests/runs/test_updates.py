@@ -138,7 +138,7 @@ ABOUT = {"format": 1, "settings": asdict(SETTINGS)}
     [
         (ABOUT | {"format": 2}, (), "its format is 2, and this version reads 1"),
         ({}, (), "its format is None"),
-        (7, (), "its format is None"),
+        (7, (), "expected a JSON object"),
         (ABOUT, ("H",), "its columns are"),
         ({"format": 1}, (), "settings"),
         ({"format": 1, "settings": None}, (), "train that step again"),

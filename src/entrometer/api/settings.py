@@ -1,6 +1,5 @@
 """Settings of an experiment: of the training beside its checkpoints, of a run."""
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from pathlib import Path
@@ -11,6 +10,7 @@ from entrometer.experiments.config import ExperimentConfig
 from entrometer.runs.finished import is_training
 from entrometer.runs.locations import located
 from entrometer.runs.settings import sealed_settings
+from entrometer.runs.untrusted import read_json
 from entrometer.tasks.task import Split
 from entrometer.training.config import read_config
 
@@ -66,7 +66,7 @@ def read_settings(
     sealed_settings(run)
     names = [f.name for f in fields(config)]
     try:
-        values = json.loads(path.read_text(encoding="utf-8"))
+        values = read_json(path)
         unknown = [name for name in values if name not in names]
         if unknown:
             raise ValueError(f"{unknown[0]!r} is none of its settings")

@@ -4,10 +4,9 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
-from entrometer.runs import DamagedFile
 from entrometer.runs.content import file_sha256
+from entrometer.runs.parquet import read_parquet
 
 
 def first_difference(old: Path, new: Path, patterns: tuple[str, ...]) -> str | None:
@@ -47,13 +46,13 @@ def _compare(name: str, old: Path, new: Path) -> str | None:
 
 
 def _rows(path: Path) -> list[dict[str, Any]]:
-    try:
-        rows: list[dict[str, Any]] = pq.read_table(path).to_pylist()
-    except (pa.ArrowException, OSError, ValueError) as error:
-        raise DamagedFile(
-            f"expected a table in {path}, got a file that is damaged ({error}); make "
-            "the run again"
-        ) from error
+    rows: list[dict[str, Any]] = read_parquet(
+        path,
+        pa.Table.to_pylist,
+        expected="a table",
+        remedy="make the run again",
+        as_objects=True,
+    )
     return rows
 
 

@@ -1,6 +1,5 @@
 """Run a finished run again from its saved settings, and compare the tables."""
 
-import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +21,7 @@ from entrometer.errors import InvalidValue
 from entrometer.runs import checkpoints, verified
 from entrometer.runs.kernel import TABLES
 from entrometer.runs.settings import sealed_settings
+from entrometer.runs.untrusted import read_json
 from entrometer.training.config import read_config
 
 
@@ -83,19 +83,18 @@ def run(arguments: Sequence[str]) -> int:
 def _kind(old: Path) -> Kind:
     """What a directory is, by the settings in it."""
     try:
-        settings = json.loads((old / "config.json").read_bytes())
-    except (OSError, ValueError, RecursionError):
-        settings = None
-    if isinstance(settings, dict):
-        for key, kind in KINDS.items():
-            if key not in settings:
-                continue
-            if not any(any(old.glob(table)) for table in kind.tables):
-                raise InvalidValue(
-                    f"{old}: expected a finished {kind.name}, got one without tables; "
-                    "finish it with --resume"
-                )
-            return kind
+        settings = read_json(old / "config.json")
+    except OSError:
+        settings = {}
+    for key, kind in KINDS.items():
+        if key not in settings:
+            continue
+        if not any(any(old.glob(table)) for table in kind.tables):
+            raise InvalidValue(
+                f"{old}: expected a finished {kind.name}, got one without tables; "
+                "finish it with --resume"
+            )
+        return kind
     raise InvalidValue(
         f"{old}: expected a run with its config.json, got none of an experiment, a "
         "training or an evaluation; name the directory that --run was given"
@@ -135,9 +134,17 @@ def _evaluate(old: Path, new: Path) -> Path:
     from entrometer.evaluation import EvaluationConfig, evaluate
     from entrometer.tasks import Split, task
 
-    saved = json.loads((old / "config.json").read_bytes())
-    settings = saved["config"]
-    settings |= {"split": Split(settings["split"]), "ks": tuple(settings["ks"])}
+    path = old / "config.json"
+    saved = read_json(path)
+    try:
+        settings = saved["config"]
+        settings |= {"split": Split(settings["split"]), "ks": tuple(settings["ks"])}
+        config = EvaluationConfig(**settings)
+    except (LookupError, TypeError, ValueError) as error:
+        raise InvalidValue(
+            f"{path}: expected the settings of an evaluation ({error}); restore the "
+            "file"
+        ) from error
     trained = read_config(old.parent.parent)
     steps = [step for step, _ in checkpoints(old)]
     with Ticker() as ticker:
@@ -145,7 +152,7 @@ def _evaluate(old: Path, new: Path) -> Path:
             new,
             [(n, p) for n, p in checkpoints(old.parent.parent) if n in steps],
             task(trained.task, **trained.task_settings()),
-            EvaluationConfig(**settings),
+            config,
             base=trained.policy,
             device=saved.get("device", "cpu"),
             progress=lambda done, total, note: ticker.tick("eval", done, total, note),

@@ -2,11 +2,9 @@
 
 # Axes: N responses, K tokens of all responses (layout: Responses).
 
-import hashlib
 import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -16,12 +14,14 @@ from jaxtyping import Bool, Float
 from entrometer.errors import ShapeMismatch
 from entrometer.estimators import Tables
 from entrometer.runs import (
-    DamagedFile,
     Rollouts,
     atomic_write,
     read_rollouts,
     write_rollouts,
 )
+from entrometer.runs.content import file_sha256
+from entrometer.runs.format import read_about
+from entrometer.runs.parquet import read_parquet
 from entrometer.runs.ragged import from_lists, lists_of, to_lists
 
 FORMAT = 1
@@ -87,7 +87,7 @@ def write_shard(directory: Path, number: int, shard: Shard, subject: str) -> Non
     about = {
         "format": FORMAT,
         "subject": subject,
-        "rollouts": _sha256(rollouts_path(directory, number)),
+        "rollouts": file_sha256(rollouts_path(directory, number)),
     }
     ends = np.cumsum(shard.rollouts.length)[:-1]
     table = pa.Table.from_arrays(
@@ -111,30 +111,23 @@ def read_shard(directory: Path, number: int, subject: str) -> Shard | None:
     path = measures_path(directory, number)
     if not (path.exists() and rollouts_path(directory, number).exists()):
         return None
-    try:
-        table = pq.ParquetFile(path, page_checksum_verification=True).read()
-        table.validate(full=True)
-        about = _about(table)
+
+    def convert(table: pa.Table) -> Shard:
+        about = read_about(table, _KEY, _SCHEMA, version=FORMAT)
         if about.get("subject") != subject:
             raise ValueError("it was measured on other weights or problems")
-        if about.get("rollouts") != _sha256(rollouts_path(directory, number)):
+        if about.get("rollouts") != file_sha256(rollouts_path(directory, number)):
             beside = rollouts_path(directory, number).name
             raise ValueError(f"its responses are not those of {beside}")
         return _from_table(table, read_rollouts(rollouts_path(directory, number)))
-    except (pa.ArrowException, OSError, ValueError) as error:
-        raise DamagedFile(
-            f"expected a measured shard in {path}, got one that cannot be used: "
-            f"{error}; delete it and evaluate again"
-        ) from error
 
-
-def _about(table: pa.Table) -> dict[str, Any]:
-    about = json.loads((table.schema.metadata or {}).get(_KEY, b"{}"))
-    if not isinstance(about, dict) or about.get("format") != FORMAT:
-        raise ValueError(f"it is not of format {FORMAT}")
-    if not table.schema.equals(_SCHEMA):
-        raise ValueError(f"its columns are {table.schema.remove_metadata()}")
-    return about
+    return read_parquet(
+        path,
+        convert,
+        expected="a measured shard",
+        remedy="delete it and evaluate again",
+        as_objects=True,
+    )
 
 
 def _from_table(table: pa.Table, rollouts: Rollouts) -> Shard:
@@ -148,8 +141,3 @@ def _from_table(table: pa.Table, rollouts: Rollouts) -> Shard:
         format=table["format"].to_numpy(),
         truncated=table["truncated"].to_numpy(),
     )
-
-
-def _sha256(path: Path) -> str:
-    with open(path, "rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()

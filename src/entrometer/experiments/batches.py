@@ -13,6 +13,7 @@ from entrometer.interventions import PLAIN, intervention
 from entrometer.policy.adapter import CONFIG as ADAPTER_CONFIG
 from entrometer.policy.adapter import base_of
 from entrometer.policy.content import weights_key
+from entrometer.policy.optimizer_state import optimizer_key
 from entrometer.runs import (
     present,
     read_update,
@@ -21,6 +22,7 @@ from entrometer.runs import (
     verified,
 )
 from entrometer.runs.content import content_key, file_sha256
+from entrometer.runs.updates import require_usable
 from entrometer.tasks import task
 from entrometer.tasks.registry import task_code
 from entrometer.tasks.task import Split
@@ -39,7 +41,7 @@ def subject_of(config: ExperimentConfig, path: Path) -> Subject:
         precision=config.precision,
         device=config.device,
         weights=weights_key(path, config.policy),
-        optimizer=file_sha256(path / "optimizer.pt"),
+        optimizer=optimizer_key(path / "optimizer.pt"),
     )
 
 
@@ -102,7 +104,9 @@ def recorded(config: ExperimentConfig, checkpoint: Path, step: int) -> Recorded:
 
 def _require_alike(config: ExperimentConfig, path: Path, step: int) -> None:
     """Refuse the batch of another step, and samples of another policy than its own."""
-    settings = read_update(path).settings
+    batch = read_update(path)
+    require_usable(path, batch)
+    settings = batch.settings
     if settings.step != step:
         raise InvalidValue(
             f"{path}: expected the batch of step {step}, got a file that says it is of "

@@ -1,16 +1,15 @@
 """What every experiment on checkpoints is told."""
 
-import math
 import re
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
-from entrometer.errors import InvalidValue
+from entrometer.errors import MOST, InvalidValue, require_types
 from entrometer.tasks.task import Split
 
 PrecisionName = Literal["float32", "float64", "bfloat16"]
 
-_UPDATE = re.compile(r"recorded|sampled-\d+")
+_UPDATE = re.compile(r"recorded|sampled-\d{1,18}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,6 +88,7 @@ class ExperimentConfig:
 
     def __post_init__(self) -> None:
         """Refuse what cannot be measured before anything is loaded."""
+        require_types(self)
         if not self.checkpoints or not self.updates:
             raise InvalidValue(
                 "expected at least one checkpoint and one update, got "
@@ -101,16 +101,13 @@ class ExperimentConfig:
                     "N is a seed"
                 )
         for name, least in self.AT_LEAST.items():
-            if getattr(self, name) < least:
+            most = MOST if name != "seed" else 2**63 - 1
+            if not least <= getattr(self, name) <= most:
                 raise InvalidValue(
-                    f"expected {name} of at least {least}, got {getattr(self, name)}"
+                    f"expected {name} of at least {least} and at most {most}, got "
+                    f"{getattr(self, name)}"
                 )
-        if not math.isfinite(self.format_weight):
-            raise InvalidValue(
-                f"expected a finite format_weight, got {self.format_weight}; give the "
-                "weight that the training had, or 0"
-            )
-        if not 0 < self.temperature < math.inf or not self.max_grad_norm >= 0:
+        if not self.temperature > 0 or not self.max_grad_norm >= 0:
             raise InvalidValue(
                 "expected a temperature above 0 and max_grad_norm from 0, got "
                 f"{self.temperature} and {self.max_grad_norm}"

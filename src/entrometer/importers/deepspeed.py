@@ -13,10 +13,15 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from entrometer.importers.foreign import Foreign
-from entrometer.importers.pickles import read_tensors
-from entrometer.policy.adamw_settings import common_settings, one_step
+from entrometer.importers.foreign import EVERY_PROCESS, Foreign
+from entrometer.policy.adamw_settings import (
+    common_settings,
+    one_step,
+    param_groups,
+    step_count,
+)
 from entrometer.policy.sources import UnreadableSource
+from entrometer.policy.tensor_files import read_tensors
 
 _OPTIMIZER = re.compile(r"(?:bf16_)?zero_pp_rank_(\d+)_mp_rank_(\d+)_optim_states\.pt")
 _MODEL = ("mp_rank_00_model_states.pt", "zero_pp_rank_0_mp_rank_00_model_states.pt")
@@ -62,17 +67,14 @@ def read_deepspeed(path: Path, about: Path) -> Foreign:
         about: That of the model that was trained, for its settings and its tokenizer.
     """
     model = next((path / name for name in _MODEL if (path / name).is_file()), None)
-    content = read_tensors(model or path / _MODEL[0], harmless=HARMLESS)
+    content = _read(model or path / _MODEL[0])
     if content["frozen_param_shapes"]:
         raise UnreadableSource(
             f"{path}: expected a model that was trained whole, got "
             f"{len(content['frozen_param_shapes'])} frozen parameters, and DeepSpeed "
             "does not save what an adapter was scaled by. Save it with peft as well."
         )
-    held = [
-        read_tensors(file, harmless=HARMLESS)["optimizer_state_dict"]
-        for file in optimizer_files(path)
-    ]
+    held = [_read(file)["optimizer_state_dict"] for file in optimizer_files(path)]
     groups: list[dict[str, torch.Size]] = content["param_shapes"]
     inner = [
         own.get("base_optimizer_state") or own["optimizer_state_dict"] for own in held
@@ -83,7 +85,7 @@ def read_deepspeed(path: Path, about: Path) -> Foreign:
     else:
         kept = [own["fp32_flat_groups"] for own in held]
         cut = _Shares(groups, len(held))
-    settings = common_settings(path, inner[0]["param_groups"])
+    settings = common_settings(path, param_groups(path, inner[0]))
     return Foreign(
         about=about,
         lora=None,
@@ -100,6 +102,10 @@ def read_deepspeed(path: Path, about: Path) -> Foreign:
         betas=settings.betas,
         epsilon=settings.epsilon,
     )
+
+
+def _read(file: Path) -> dict[str, Any]:
+    return read_tensors(file, absent=EVERY_PROCESS, harmless=HARMLESS)
 
 
 class _Slices:
@@ -159,7 +165,7 @@ def _moments(inner: Sequence[Mapping[str, Any]], kind: str) -> Flat:
 def _steps(path: Path, inner: Sequence[Mapping[str, Any]]) -> int:
     """Of each parameter; fused ones keep it with the group."""
     steps = {
-        int(holder["step"])
+        step_count(path, holder["step"])
         for own in inner
         for holder in (*own["state"].values(), *own["param_groups"])
         if "step" in holder

@@ -7,6 +7,12 @@ from typing import NamedTuple
 
 from torch import Tensor
 
+EVERY_PROCESS = (
+    "Every process of the training saved one; copy the whole directory again, from all "
+    "nodes."
+)
+"""What to do about a file that is missing."""
+
 
 class Lora(NamedTuple):
     """Shape of the adapter that was trained."""

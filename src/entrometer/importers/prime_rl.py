@@ -5,7 +5,6 @@ counts steps from 0. A prompt is what stands before the first token that the los
 counts.
 """
 
-import json
 import math
 from collections.abc import Iterator, Sequence
 from itertools import groupby
@@ -16,6 +15,8 @@ import numpy as np
 
 from entrometer.policy.sources import SourceNotFound, UnreadableSource, one_line
 from entrometer.runs import UpdateBatch, UpdateSettings, prompt_name
+from entrometer.runs.untrusted import JSON_LIMIT, open_regular, parse_json
+from entrometer.runs.updates import require_usable
 
 SCHEMA = 1
 
@@ -53,12 +54,17 @@ def read_prime_rl(
         )
     lines = [line for file in files for line in _lines(file)]
     steps = {line["step"] for line in lines}
-    if len(steps) != 1:
+    if len(steps) > 1:
         raise UnreadableSource(
             f"{path}: expected sequences of one step, got steps {sorted(steps)}. Name "
             "the directory of one step."
         )
-    begins = [line["loss_mask"].index(True) for line in lines]
+    if not steps:
+        raise UnreadableSource(
+            f"{path}: expected a sequence with a token that the loss counts, got none. "
+            "Name the directory of another step."
+        )
+    begins = [int(line["loss_mask"].argmax()) for line in lines]
     names = [
         prompt_name(line["token_ids"][:begin])
         for line, begin in zip(lines, begins, strict=True)
@@ -70,25 +76,23 @@ def read_prime_rl(
     responses = [(lines[i], begins[i]) for i in order]
     longest = max(len(line["token_ids"]) - begin for line, begin in responses)
 
-    def tokens(name: str, dtype: type) -> tuple[np.ndarray, ...]:
-        return tuple(np.array(line[name][begin:], dtype) for line, begin in responses)
+    def tokens(name: str) -> tuple[np.ndarray, ...]:
+        return tuple(line[name][begin:] for line, begin in responses)
 
-    return UpdateBatch(
+    batch = UpdateBatch(
         row=np.arange(len(order)),
         group=np.array(groups),
         prompt=np.array([names[i] for i in order]),
-        prompt_tokens=tuple(
-            np.array(line["token_ids"][:begin], np.int32) for line, begin in responses
-        ),
-        response_tokens=tokens("token_ids", np.int32),
-        counted=tokens("loss_mask", np.bool_),
+        prompt_tokens=tuple(line["token_ids"][:begin] for line, begin in responses),
+        response_tokens=tokens("token_ids"),
+        counted=tokens("loss_mask"),
         rewards=np.array(
             [[_reward(line["rewards"][begin:])] for line, begin in responses]
         ),
-        advantage=tokens("advantages", np.float32),
-        S=tokens("trainer_logprobs", np.float32),
-        S_old=tokens("inference_logprobs", np.float32),
-        H=tokens("entropy", np.float32),
+        advantage=tokens("advantages"),
+        S=tokens("trainer_logprobs"),
+        S_old=tokens("inference_logprobs"),
+        H=tokens("entropy"),
         settings=UpdateSettings(
             step=steps.pop() + 1,
             temperature=temperature,
@@ -97,29 +101,34 @@ def read_prime_rl(
             reward_weights=(1.0,),
         ),
     )
+    require_usable(path, batch)
+    return batch
 
 
 def _lines(file: Path) -> Iterator[dict[str, Any]]:
-    """The sequences of a file that the loss counts a token of."""
-    with open(file, encoding="utf-8") as lines:
-        for number, text in enumerate(lines, start=1):
+    """The sequences of a file that the loss counts a token of, as arrays."""
+    with open_regular(file) as lines:
+        number = 0
+        while text := lines.readline(JSON_LIMIT):
+            number += 1
             try:
-                line = json.loads(text)
-                _require(line)
-            except (ValueError, LookupError, TypeError) as error:
+                line = _sequence(parse_json(text, f"line {number}"))
+            except (ValueError, LookupError, TypeError, ArithmeticError) as error:
                 raise UnreadableSource(
                     f"{file}:{number}: expected a sequence of prime-rl's token export "
                     f"({one_line(error)}). Copy the file again."
                 ) from error
-            if True in line["loss_mask"]:
+            if line["loss_mask"].any():
                 yield line
 
 
-def _require(line: dict[str, Any]) -> None:
+def _sequence(line: dict[str, Any]) -> dict[str, Any]:
     if line["schema_version"] != SCHEMA:
         raise ValueError(f"expected schema {SCHEMA}, got {line['schema_version']}")
-    if not isinstance(line["step"], int):
+    if not isinstance(line["step"], int) or line["step"] < 0:
         raise TypeError(f"expected a number of steps, got {line['step']!r}")
+    if not all(isinstance(line[name], list) for name in _COLUMNS):
+        raise TypeError("expected a list for each column")
     lengths = {len(line[name]) for name in _COLUMNS}
     if len(lengths) != 1:
         raise ValueError(
@@ -131,9 +140,20 @@ def _require(line: dict[str, Any]) -> None:
             raise ValueError(f"expected {name} of every token that counts, got null")
         # Off the mask they mean nothing, and null is what an infinite number became.
         line[name] = [0.0 if value is None else value for value in line[name]]
+    columns = {name: _array(name, line[name]) for name in _COLUMNS}
+    return {"step": line["step"], **columns}
 
 
-def _reward(values: Sequence[float | None]) -> float:
-    """One a sequence, repeated at its tokens; NaN where it has none."""
-    given = [value for value in values if value is not None]
-    return given[-1] if given else math.nan
+def _array(name: str, values: Sequence[Any]) -> np.ndarray:
+    """Numbers in the type of their column; a text or a list among them raises."""
+    kinds = {"token_ids": (int, np.int32), "loss_mask": (bool, np.bool_)}
+    kind, dtype = kinds.get(name, (int | float | None, np.float32))
+    if not all(isinstance(value, kind) for value in values):
+        raise TypeError(f"expected numbers in {name}")
+    return np.array(values, dtype)
+
+
+def _reward(values: np.ndarray) -> float:
+    """The reward of a sequence, repeated at its tokens; NaN where it has none."""
+    given = values[~np.isnan(values)]
+    return float(given[-1]) if given.size else math.nan

@@ -13,13 +13,18 @@ from typing import Any
 from torch import Size, Tensor, nn
 from torch.distributed.tensor import DTensor
 
-from entrometer.importers.foreign import Foreign, Lora
+from entrometer.importers.foreign import EVERY_PROCESS, Foreign, Lora
 from entrometer.importers.fsdp_units import fits, units
-from entrometer.importers.pickles import read_tensors
 from entrometer.importers.pieces import cut_ranks, joined, split
-from entrometer.policy.adamw_settings import common_settings, one_step
+from entrometer.policy.adamw_settings import (
+    common_settings,
+    one_step,
+    param_groups,
+    step_count,
+)
 from entrometer.policy.skeleton import adapted, lora_config, skeleton
 from entrometer.policy.sources import UnreadableSource, read_json
+from entrometer.policy.tensor_files import read_tensors
 
 _FILE = re.compile(r"optim_world_size_(\d+)_rank_0\.pt")
 _LORA = re.compile(r"(?:^|\.)([^.]+)\.lora_A\.[^.]+\.weight$")
@@ -37,13 +42,16 @@ def read_verl(path: Path) -> Foreign:
     assert processes is not None, path
     models, optimizers = (
         [
-            read_tensors(path / f"{kind}_world_size_{processes}_rank_{rank}.pt")
+            read_tensors(
+                path / f"{kind}_world_size_{processes}_rank_{rank}.pt",
+                absent=EVERY_PROCESS,
+            )
             for rank in range(processes)
         ]
         for kind in ("model", "optim")
     )
     about, lora = path / "huggingface", _lora(path, models[0])
-    model = skeleton(about)
+    model = skeleton(about, len(models[0]))
     if lora is not None:
         model = adapted(model, lora_config(*lora))
     # A tied weight has one name among the parameters, and several in the files.
@@ -56,7 +64,7 @@ def read_verl(path: Path) -> Foreign:
     cut = next((t for t in models[0].values() if isinstance(t, DTensor)), None)
     once = range(processes) if cut is None else cut_ranks(cut)
     first, second, steps = moments(path, model, [optimizers[rank] for rank in once])
-    groups = optimizers[0]["param_groups"]
+    groups = param_groups(path, optimizers[0])
     settings = common_settings(path, groups)
     return Foreign(
         about=about,
@@ -76,7 +84,7 @@ def moments(
     path: Path, model: nn.Module, optimizers: Sequence[Mapping[str, Any]]
 ) -> tuple[dict[str, Tensor], dict[str, Tensor], int]:
     """First and second moments by name, and the steps behind them."""
-    groups = optimizers[0]["param_groups"]
+    groups = param_groups(path, optimizers[0])
     if len(groups) != 1:
         raise UnreadableSource(
             f"{path}: expected all parameters in one group of the optimizer, in the "
@@ -102,7 +110,7 @@ def moments(
         states = [optimizer["state"].get(key) for optimizer in optimizers]
         if not any(states):
             continue
-        steps.update(int(state["step"]) for state in states if state)
+        steps.update(step_count(path, state["step"]) for state in states if state)
         for kind, own in found.items():
             pieces = [state and state[kind] for state in states]
             whole = joined(f"{kind} of {', '.join(block)}", pieces)

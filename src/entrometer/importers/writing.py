@@ -15,8 +15,9 @@ from entrometer.policy.adapter import base_fields
 from entrometer.policy.loading import load_policy
 from entrometer.policy.optimizer_state import decay_groups
 from entrometer.policy.skeleton import lora_config
-from entrometer.policy.sources import UnreadableSource
+from entrometer.policy.sources import UnreadableSource, require_plain_files
 from entrometer.runs import apply_umask, seal
+from entrometer.runs.atomic import naming_full_disk
 
 _SETTINGS = ("*.json", "*.jinja", "*.model", "merges.txt", "vocab.txt")
 _ADAPTER, _BASE_LAYER = "base_model.model.", ".base_layer."
@@ -35,23 +36,25 @@ def write_checkpoint(found: Foreign, out: Path, *, base: str | None = None) -> P
     with TemporaryDirectory(dir=out.parent, prefix=f".{out.name}-") as folder:
         made = Path(folder) / "made"
         made.mkdir()
-        if found.lora is None:
-            _write_model(found.about, found.weights, made)
-        else:
-            if base is None:
-                _write_base(found, made)
-            fields = base_fields(base or str(made / "base"), out if base else made)
-            _write_adapter(found.lora, found.weights, made, fields)
-        _write_optimizer(found, made, base)
-        state = {"global_step": found.step}
-        (made / "trainer_state.json").write_text(json.dumps(state))
-        apply_umask(made)
-        seal(made, about={"kind": "imported checkpoint"})
+        with naming_full_disk(made):
+            if found.lora is None:
+                _write_model(found.about, found.weights, made)
+            else:
+                if base is None:
+                    _write_base(found, made)
+                fields = base_fields(base or str(made / "base"), out if base else made)
+                _write_adapter(found.lora, found.weights, made, fields)
+            _write_optimizer(found, made, base)
+            state = {"global_step": found.step}
+            (made / "trainer_state.json").write_text(json.dumps(state))
+            apply_umask(made)
+            seal(made, about={"kind": "imported checkpoint"})
         made.rename(out)
     return out
 
 
 def _write_model(about: Path, weights: Mapping[str, Tensor], made: Path) -> None:
+    require_plain_files(about)
     for pattern in _SETTINGS:
         for file in about.glob(pattern):
             shutil.copy(file, made / file.name)
@@ -96,7 +99,14 @@ def _write_adapter(
 def _write_optimizer(found: Foreign, made: Path, base: str | None) -> None:
     """`optimizer.pt`, numbered as a Trainer numbers the parameters of this model."""
     inside = made / "base"
-    policy = load_policy(made, base=inside if inside.is_dir() else base)
+    try:
+        policy = load_policy(made, base=inside if inside.is_dir() else base)
+    except UnreadableSource as error:
+        # The directory that it names is gone by then.
+        raise UnreadableSource(
+            f"{found.about.parent}: expected weights that make a model; the imported "
+            f"ones do not: {str(error).replace(str(made), 'weights')}"
+        ) from error
     names = decay_groups(policy.model)
     expected, got = {n for own in names for n in own}, set(found.first_moment)
     if expected != got:

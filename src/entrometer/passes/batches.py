@@ -56,15 +56,26 @@ def batches(
     rollouts: Rollouts,
     *,
     device: torch.device,
+    vocabulary: int | None = None,
     budget: int = TOKEN_BUDGET,
     padding: Padding = "right",
 ) -> Iterator[Batch]:
     """Batches of at most `budget` padded tokens, the longest sequences first.
 
-    Masks come from lengths, never from the padding token, which may well be EOS.
+    Masks come from lengths, never from the padding token, which may well be EOS. Token
+    ids that are not below `vocabulary`, if it is given, are refused.
     """
     if budget < 1:
         raise InvalidValue(f"expected a token budget of at least 1, got {budget}")
+    # Recorded responses may be of another tokenizer, and an embedding on a GPU ends the
+    # process for an id that it does not have.
+    last = max(t.max() for t in (*rollouts.prompt_tokens, *rollouts.response_tokens))
+    if vocabulary is not None and last >= vocabulary:
+        raise InvalidValue(
+            f"expected token ids below {vocabulary}, the model's vocabulary, got "
+            f"{last} in the responses of {rollouts.sampler.name!r}; use responses of "
+            "this model"
+        )
     total = np.array([len(p) for p in rollouts.prompt_tokens]) + rollouts.length
     order = np.argsort(-total, kind="stable")
     responses = layout(rollouts)

@@ -41,7 +41,11 @@ def concentration(
     columns = np.empty((2, rollouts.tokens))
     with torch.no_grad():
         for batch in batches(
-            rollouts, device=policy.device, budget=budget, padding=padding
+            rollouts,
+            device=policy.device,
+            vocabulary=policy.vocabulary,
+            budget=budget,
+            padding=padding,
         ):
             h = policy.hidden(batch.input_ids, **batch.inputs)[batch.scored]
             for column, found in zip(

@@ -33,7 +33,11 @@ def forward(
     S, H = np.empty((2, rollouts.tokens))
     with torch.no_grad():
         for batch in batches(
-            rollouts, device=policy.device, budget=budget, padding=padding
+            rollouts,
+            device=policy.device,
+            vocabulary=policy.vocabulary,
+            budget=budget,
+            padding=padding,
         ):
             h = policy.hidden(batch.input_ids, **batch.inputs)[batch.scored]
             S_N, H_N = head.forward(h.to(head.weight), batch.targets)

@@ -66,6 +66,7 @@ def jvp(
         for batch in batches(
             rollouts,
             device=policy.device,
+            vocabulary=policy.vocabulary,
             budget=max(1, budget // (1 + D)),
             padding=padding,
         ):

@@ -53,7 +53,10 @@ def jvp2(
     dweight = direction.get(head_name) if head_name else None
     with differentiable_attention(policy):
         for batch in batches(
-            rollouts, device=policy.device, budget=max(1, budget // 4)
+            rollouts,
+            device=policy.device,
+            vocabulary=policy.vocabulary,
+            budget=max(1, budget // 4),
         ):
             f = hidden_function(policy, batch)
             h, dh, ddh = (

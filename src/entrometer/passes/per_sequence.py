@@ -65,7 +65,9 @@ def per_sequence(
         yield from _one_by_one(policy, rollouts, weights, names)
         return
     head = head_of(policy, rollouts)
-    for batch in batches(rollouts, device=policy.device, budget=budget):
+    for batch in batches(
+        rollouts, device=policy.device, vocabulary=policy.vocabulary, budget=budget
+    ):
         found: dict[str, Tensor] = {}
         with (
             merged_adapters(policy),

@@ -77,7 +77,11 @@ def vjps(
     S, H = np.empty((2, rollouts.tokens))
     with merged_adapters(policy):
         for batch in batches(
-            rollouts, device=policy.device, budget=budget, padding=padding
+            rollouts,
+            device=policy.device,
+            vocabulary=policy.vocabulary,
+            budget=budget,
+            padding=padding,
         ):
             with torch.enable_grad():
                 h = policy.hidden(batch.input_ids, **batch.inputs)

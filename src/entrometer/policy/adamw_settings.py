@@ -1,8 +1,14 @@
 """What an optimizer's file says of its AdamW: a Trainer's or another framework's."""
 
 from collections.abc import Collection, Mapping, Sequence
+from math import isfinite
 from pathlib import Path
+
+# A pickle may hold lists that hold one another: their full text would never end.
+from reprlib import repr as shown
 from typing import Any, NamedTuple
+
+from torch import Tensor
 
 from entrometer.policy.sources import UnreadableSource
 
@@ -13,6 +19,17 @@ class AdamWSettings(NamedTuple):
     learning_rate: float
     betas: tuple[float, float]
     epsilon: float
+
+
+def param_groups(path: Path, content: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return the groups of an optimizer's `state_dict`, each a dict."""
+    groups = content.get("param_groups")
+    if not isinstance(groups, list) or not all(isinstance(g, dict) for g in groups):
+        raise UnreadableSource(
+            f"{path}: expected a list of parameter groups, got "
+            f"{type(groups).__name__}. Use the file that a Trainer saved."
+        )
+    return groups
 
 
 def common_settings(path: Path, groups: Sequence[Mapping[str, Any]]) -> AdamWSettings:
@@ -27,6 +44,18 @@ def common_settings(path: Path, groups: Sequence[Mapping[str, Any]]) -> AdamWSet
             f"parameters, got {found}. Only weight decay may differ between groups."
         )
     return found[0]
+
+
+def step_count(path: Path, value: object) -> int:
+    """Return a number of steps, which torch keeps as a float."""
+    if isinstance(value, Tensor) and value.numel() == 1 and not value.is_meta:
+        value = value.item()
+    if not isinstance(value, int | float) or not 0 <= value < 2**53 or value % 1:
+        raise UnreadableSource(
+            f"{path}: expected a whole number of steps, got {shown(value)}. Use a "
+            "checkpoint from before."
+        )
+    return int(value)
 
 
 def one_step(path: Path, steps: Collection[int]) -> int:
@@ -59,9 +88,29 @@ def _settings(path: Path, group: Mapping[str, Any]) -> AdamWSettings:
     if not group.get("bias_correction", True):
         raise not_adamw(path, "moments that are not corrected for their start")
     # Adam without decay is AdamW; with it, the decay goes through the moments.
-    if group["weight_decay"] and not group.get("decoupled_weight_decay", True):
+    decay = _number(path, group, "weight_decay")
+    if decay and not group.get("decoupled_weight_decay", True):
         raise not_adamw(path, "weight decay that is part of the gradient (Adam)")
-    beta1, beta2 = group["betas"]
+    betas = group["betas"]
+    if not isinstance(betas, list | tuple) or len(betas) != 2:
+        raise not_adamw(path, f"betas {shown(betas)}")
+    beta1, beta2 = (_number(path, {"betas": b}, "betas", below=1.0) for b in betas)
     return AdamWSettings(
-        float(group["lr"]), (float(beta1), float(beta2)), float(group["eps"])
+        _number(path, group, "lr"), (beta1, beta2), _number(path, group, "eps")
     )
+
+
+def _number(
+    path: Path, group: Mapping[str, Any], name: str, *, below: float = float("inf")
+) -> float:
+    value = group[name]
+    # A learning rate is a tensor where steps are captured for a GPU.
+    if isinstance(value, Tensor) and value.numel() == 1 and not value.is_meta:
+        value = value.item()
+    if not isinstance(value, int | float) or not 0 <= value < below:
+        raise UnreadableSource(
+            f"{path}: expected a number from 0 for {name}"
+            f"{f' below {below:g}' if isfinite(below) else ''}, got {shown(value)}. "
+            "Use a checkpoint from before."
+        )
+    return float(value)

@@ -1,6 +1,10 @@
 """A LoRA adapter from a directory, put on a base model."""
 
+import math
+import re
 from pathlib import Path
+from reprlib import repr as shown
+from typing import Any
 
 import torch
 from peft import (
@@ -13,21 +17,54 @@ from safetensors.torch import load_file
 from torch import nn
 
 from entrometer.policy.sources import UnreadableSource, one_line, read_json
-from entrometer.policy.weights import check_weights
+from entrometer.policy.weights import Shapes, absent_weights, read_shapes
 from entrometer.runs.locations import located, relative_source
 
 CONFIG = "adapter_config.json"
+
+# peft builds regular expressions from these. One with nested repeats would match for
+# longer than anybody waits, so only names without any operator are taken.
+_NAMES = (
+    "target_modules",
+    "exclude_modules",
+    "modules_to_save",
+    "layers_pattern",
+    "target_parameters",
+)
+_PATTERNS = ("rank_pattern", "alpha_pattern")
+_LITERAL = re.compile(r"\^?[\w.-]{1,256}")
+
+# Settings with which the adapter is a plain product of two factors on the base, and
+# those that only say how it was made.
+_UNDERSTOOD = {
+    *_NAMES,
+    *_PATTERNS,
+    *("r", "lora_alpha", "lora_dropout", "lora_bias", "bias", "use_dora"),
+    *("use_rslora", "fan_in_fan_out", "layers_to_transform", "init_lora_weights"),
+    *("trainable_token_indices", "ensure_weight_tying", "task_type", "peft_type"),
+    *("peft_version", "auto_mapping", "base_model_name_or_path", "revision"),
+    *("inference_mode", "megatron_core", "qalora_group_size", "runtime_config"),
+    *("eva_config", "loftq_config"),
+}
+# Other ways to start take a part out of the base's weights.
+_STARTS = (True, False, "gaussian", "orthogonal", "eva")
 
 
 def base_of(directory: Path) -> str | None:
     """Name of the model that the adapter was trained on, if it was recorded."""
     config = read_json(directory / CONFIG)
-    base = config.get("base_model_name_or_path")
+    base, revision = config.get("base_model_name_or_path"), config.get("revision")
+    for name, value in (("base_model_name_or_path", base), ("revision", revision)):
+        if value is not None and (not isinstance(value, str) or len(value) > 1000):
+            raise UnreadableSource(
+                f"{directory / CONFIG}: expected a name or a path in `{name}`, got "
+                f"{shown(value)}. Name the model as `base` (--policy)."
+            )
     if not base:
         return None
     # PEFT stores the commit of a hub name beside the name.
-    if config.get("revision") and not Path(base).is_dir():
-        return f"{base}@{config['revision']}"
+    if revision and not Path(base).is_dir():
+        return f"{base}@{revision}"
     return located(base, directory)
 
 
@@ -50,46 +87,120 @@ def put_adapter(model: nn.Module, directory: Path) -> nn.Module:
     Every weight of the file must have its place in the model, and every weight of the
     adapter must be in the file.
     """
-    kind = read_json(directory / CONFIG).get("peft_type")
-    if kind != "LORA":
-        raise UnreadableSource(
-            f"{directory / CONFIG}: expected a LoRA adapter, got {kind}. Merge it "
-            "into its base (`merge_and_unload`) and give the merged model."
-        )
-    if read_json(directory / CONFIG).get("megatron_config"):
-        raise UnreadableSource(
-            f"{directory / CONFIG}: expected a plain adapter, got `megatron_config`, "
-            "which has peft import a module that the file names. Remove the entry if "
-            "you trust the file and the layers are not Megatron's."
-        )
-    check_weights(directory, "adapter_model")
-    weights = load_file(directory / "adapter_model.safetensors")
+    file = directory / "adapter_model.safetensors"
+    # Not by an index: peft has no shards.
+    if not file.is_file():
+        raise absent_weights(file)
+    shapes = read_shapes([file])
+    _require_plain(directory / CONFIG, shapes)
     try:
         config = LoraConfig.from_pretrained(str(directory))
         config.inference_mode = False
+        # The weights are replaced below.
+        config.init_lora_weights = True
         # The model may lie elsewhere by now; peft would warn of it.
         config.base_model_name_or_path = None
-        # The weights drawn here are replaced below.
-        with torch.random.fork_rng(devices=[]):
+        # On the meta device, so that a rank which the file does not have costs nothing;
+        # peft's own switch allocates each weight before it moves it there.
+        with torch.device("meta"):
             adapted: nn.Module = get_peft_model(
-                model, config, autocast_adapter_dtype=False
+                model, config, autocast_adapter_dtype=False, low_cpu_mem_usage=True
             )
         # The default asks the hub whether the vocabulary was resized.
-        with_base = any(name.endswith(".base_layer.weight") for name in weights)
-        expected = set(
-            get_peft_model_state_dict(adapted, save_embedding_layers=with_base)
-        )
-        missing, extra = expected - set(weights), set(weights) - expected
-        if not (missing or extra):
-            set_peft_model_state_dict(adapted, weights)
-            return adapted
-        reason = f"missing {_few(missing)}; extra {_few(extra)}"
-    except (ValueError, TypeError, RuntimeError) as error:
+        with_base = any(name.endswith(".base_layer.weight") for name in shapes)
+        expected = {
+            name: tuple(weight.shape)
+            for name, weight in get_peft_model_state_dict(
+                adapted, save_embedding_layers=with_base
+            ).items()
+        }
+        reason = _misfit(expected, shapes)
+        if reason is None:
+            weights = load_file(file)
+            set_peft_model_state_dict(adapted, weights, low_cpu_mem_usage=True)
+            if not any(p.is_meta for p in adapted.parameters()):
+                return adapted
+            reason = "not every weight of the adapter is in the file"
+    except Exception as error:  # peft passes on whatever its settings lead to.
         reason = one_line(error)
     raise UnreadableSource(
         f"{directory}: the adapter does not fit {type(model).__name__} "
         f"({reason}). Name the model that it was trained on as `base`."
     )
+
+
+def _require_plain(path: Path, shapes: Shapes) -> None:
+    """Raise unless a LoRA adapter is described by names and numbers alone."""
+    config = read_json(path)
+    if config.get("peft_type") != "LORA":
+        raise UnreadableSource(
+            f"{path}: expected a LoRA adapter, got {config.get('peft_type')}. Merge it "
+            "into its base (`merge_and_unload`) and give the merged model."
+        )
+    if config.get("megatron_config"):
+        raise UnreadableSource(
+            f"{path}: expected a plain adapter, got `megatron_config`, which has peft "
+            "import a module that the file names. Remove the entry if you trust the "
+            "file and the layers are not Megatron's."
+        )
+    others = sorted(k for k, v in config.items() if v and k not in _UNDERSTOOD)
+    start = config.get("init_lora_weights", True)
+    if others or start not in _STARTS:
+        got = others[0] if others else f"init_lora_weights={start!r}"
+        raise UnreadableSource(
+            f"{path}: expected a plain LoRA adapter, got {got}. Merge it into its base "
+            "(`merge_and_unload`) and give the merged model."
+        )
+    # More names than weights match nothing, but each is tried on each module.
+    most = 1000 + len(shapes)
+    for name in _NAMES:
+        value = config.get(name)
+        names = value if isinstance(value, list) else [value]
+        literal = value is None or (name == "target_modules" and value == "all-linear")
+        if not literal and (
+            (isinstance(value, str) and name != "layers_pattern")
+            or len(names) > most
+            or not all(isinstance(n, str) and _LITERAL.fullmatch(n) for n in names)
+        ):
+            raise _not_literal(path, name, value)
+    for name in _PATTERNS:
+        value = config.get(name) or {}
+        if (
+            not isinstance(value, dict)
+            or len(value) > most
+            or not all(map(_LITERAL.fullmatch, value))
+            or not all(map(_is_finite, value.values()))
+        ):
+            raise _not_literal(path, name, value)
+    for name in ("r", "lora_alpha"):
+        if name in config and not _is_finite(config[name]):
+            raise UnreadableSource(
+                f"{path}: expected a finite number for {name}, got {config[name]!r}. "
+                "Copy the file again."
+            )
+
+
+def _not_literal(path: Path, name: str, value: object) -> UnreadableSource:
+    return UnreadableSource(
+        f"{path}: expected {name} as names of modules without any pattern, got "
+        f"{str(value)[:80]!r}. List the modules, each by its name."
+    )
+
+
+def _is_finite(value: Any) -> bool:
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    return number and math.isfinite(value)
+
+
+def _misfit(expected: Shapes, got: Shapes) -> str | None:
+    """Say how the weights of a file differ from those of an adapter, if they do."""
+    missing, extra = expected.keys() - got.keys(), got.keys() - expected.keys()
+    if missing or extra:
+        return f"missing {_few(missing)}; extra {_few(extra)}"
+    for name, shape in expected.items():
+        if shape != got[name]:
+            return f"{name}: expected shape {shape}, got {got[name]}"
+    return None
 
 
 def _few(names: set[str]) -> str:

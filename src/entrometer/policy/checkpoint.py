@@ -135,14 +135,14 @@ def read_progress(path: Path | str) -> float:
     """Share of its training that is behind a checkpoint; 0 where it does not say."""
     file = local_directory(Path(path).expanduser()) / "trainer_state.json"
     steps = read_json(file).get("max_steps")
-    if not isinstance(steps, int) or steps < 1:
+    if not isinstance(steps, int) or isinstance(steps, bool) or steps < 1:
         return 0.0
     return min(1.0, _global_step(file) / steps)
 
 
 def _global_step(path: Path) -> int:
     step = read_json(path).get("global_step")
-    if not isinstance(step, int):
+    if not isinstance(step, int) or isinstance(step, bool) or step < 0:
         raise UnreadableSource(
             f"{path}: expected the number of steps as `global_step`, got {step!r}. "
             "Copy the file again, or use an earlier checkpoint."

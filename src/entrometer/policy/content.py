@@ -4,26 +4,33 @@ from pathlib import Path
 
 from entrometer.policy.adapter import CONFIG as ADAPTER_CONFIG
 from entrometer.policy.adapter import base_of
-from entrometer.policy.sources import local_directory
+from entrometer.policy.sources import local_directory, require_plain_files
+from entrometer.policy.weights import read_shapes, weight_files
 from entrometer.runs.content import content_key, file_sha256
 
-# What decides, beside the weights, what a policy does with a text.
+# Files that decide, besides the weights, what a policy does with a text.
 _SETTINGS = (
-    "adapter_config.json",
+    ADAPTER_CONFIG,
+    "added_tokens.json",
     "config.json",
     "generation_config.json",
+    "merges.txt",
+    "special_tokens_map.json",
     "tokenizer.json",
+    "tokenizer.model",
     "tokenizer_config.json",
+    "vocab.json",
 )
 
 
 def weights_key(checkpoint: Path | str, base: str | Path | None) -> str:
-    """Name of a policy: a hash of its weights, its settings and its base.
+    """Name of a policy: a hash of the files that it is loaded from, and of its base.
 
     A base that is a directory counts with the files in it, wherever it is; a name such
     as "smollm2" or a commit on the hub stands for the same files everywhere.
     """
     directory = local_directory(Path(checkpoint).expanduser())
+    files = _digests(directory)
     if base is None and (directory / ADAPTER_CONFIG).is_file():
         recorded = base_of(directory)
         # A name is in the adapter's config, which is hashed; the same relative path
@@ -32,12 +39,15 @@ def weights_key(checkpoint: Path | str, base: str | Path | None) -> str:
     named: str | dict[str, str] | None = None if base is None else str(base)
     if base is not None and Path(base).expanduser().is_dir():
         named = _digests(Path(base).expanduser())
-    return content_key({"base": named, "files": _digests(directory)})
+    return content_key({"base": named, "files": files})
 
 
 def _digests(directory: Path) -> dict[str, str]:
-    return {
-        path.name: file_sha256(path)
-        for path in sorted(directory.iterdir())
-        if path.suffix == ".safetensors" or path.name in _SETTINGS
-    }
+    """Hash the files that a model or an adapter is loaded from, by name."""
+    require_plain_files(directory)
+    adapted = (directory / ADAPTER_CONFIG).is_file()
+    files = weight_files(directory, "adapter_model" if adapted else "model")
+    # Before they are hashed, which takes as long as their size pretends.
+    read_shapes(files)
+    files += [directory / name for name in _SETTINGS if (directory / name).is_file()]
+    return {path.name: file_sha256(path) for path in files}

@@ -1,7 +1,7 @@
 """A policy from a name, a model directory or an adapter directory."""
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ from entrometer.policy.adapter import base_of, put_adapter
 from entrometer.policy.policy import Policy
 from entrometer.policy.precision import Precision
 from entrometer.policy.readiness import as_device, as_precision, ready
+from entrometer.policy.skeleton import require_filled, said_if_accepted, skeleton
 from entrometer.policy.smollm2 import NAME as SMOLLM2
 from entrometer.policy.smollm2 import prepared_smollm2
 from entrometer.policy.sources import (
@@ -26,8 +27,11 @@ from entrometer.policy.sources import (
     find_directory,
     one_line,
     read_json,
+    require_plain_files,
 )
-from entrometer.policy.weights import check_weights
+from entrometer.policy.weights import read_shapes, weight_files
+
+logger = logging.getLogger(__name__)
 
 
 def load_policy(
@@ -52,9 +56,10 @@ def load_policy(
         device: Where it computes.
     """
     precision, device = as_precision(precision), as_device(device)
-    model = _load_model(source, base, precision)
+    model = ready(_load_model(source, base, precision), precision, device)
+    _require_finite(source, model)
     return Policy(
-        model=ready(model, precision, device),
+        model=model,
         tokenizer=_load_tokenizer(source, base),
         precision=precision,
         source=str(source),
@@ -81,6 +86,7 @@ def _load_model(
     if source == tiny.NAME:
         return tiny.tiny_policy().model
     directory = _directory(source)
+    require_plain_files(directory)
     if not _is_adapter(directory):
         return _load_weights(directory, precision)
     return put_adapter(_load_base(directory, base, precision), directory)
@@ -102,36 +108,56 @@ def _load_base(
                 "(`merge_and_unload`), save it and name it as `base` (--policy)."
             )
         return _load_model(base, None, precision)
-    except SourceNotFound as error:
-        raise SourceNotFound(
-            f"{directory}: the base of this adapter is not there. {error} Name where "
-            "it is now as `base` (--policy)."
+    except (SourceNotFound, UnreadableSource) as error:
+        raise type(error)(
+            f"{directory}: the base of this adapter cannot be loaded. {error} Name "
+            "where it is now as `base` (--policy)."
         ) from error
 
 
 def _load_weights(directory: Path, precision: Precision) -> nn.Module:
-    if "quantization_config" in read_json(directory / "config.json"):
+    config = read_json(directory / "config.json")
+    if "quantization_config" in config:
         raise UnreadableSource(
             f"{directory / 'config.json'}: the weights are quantised, and no precision "
             "can be promised for them. Load the model they were made from."
         )
-    check_weights(directory, "model")
+    if config.get("transformers_weights") is not None:
+        # It would name another file than the one that the content key hashes.
+        raise UnreadableSource(
+            f"{directory / 'config.json'}: expected weights in model.safetensors, got "
+            "`transformers_weights`. Save the model again with `save_pretrained`."
+        )
+    # Transformers goes on without one that it cannot read, and without its EOS tokens.
+    if (directory / "generation_config.json").exists():
+        read_json(directory / "generation_config.json")
+    shapes = read_shapes(weight_files(directory, "model"))
+    with said_if_accepted(), _without_bars():
+        require_filled(directory, skeleton(directory, len(shapes)), shapes)
+        model = _from_transformers(directory, config, precision)
+    if "auto_map" in config:
+        _say_not_run(directory / "config.json")
+    return model
+
+
+def _from_transformers(
+    directory: Path, config: Mapping[str, Any], precision: Precision
+) -> nn.Module:
     automatic: Any = AutoModelForCausalLM
     try:
-        with _without_load_report():
-            model, info = automatic.from_pretrained(
-                directory,
-                dtype=precision.dtype,
-                # Named, so that nothing in the config can choose another.
-                attn_implementation=_attention(directory),
-                output_loading_info=True,
-                # Only so that they are listed: they are refused below.
-                ignore_mismatched_sizes=True,
-                use_safetensors=True,
-                local_files_only=True,
-                trust_remote_code=False,
-            )
-    except (ValueError, KeyError, TypeError, RuntimeError, OSError) as error:
+        model, info = automatic.from_pretrained(
+            directory,
+            dtype=precision.dtype,
+            # Named, so that nothing in the config can choose another.
+            attn_implementation=_attention(config),
+            output_loading_info=True,
+            # Only so that they are listed: they are refused below.
+            ignore_mismatched_sizes=True,
+            use_safetensors=True,
+            local_files_only=True,
+            trust_remote_code=False,
+        )
+    except Exception as error:  # Transformers passes on whatever a file leads to.
         raise UnreadableSource(
             f"{directory}: transformers cannot load it ({one_line(error)}). Check that "
             "config.json and the weights are of the same causal language model."
@@ -157,29 +183,38 @@ def _load_weights(directory: Path, precision: Precision) -> nn.Module:
     return loaded
 
 
+def _require_finite(source: str | Path, model: nn.Module) -> None:
+    """Refuse weights that make every number after them NaN."""
+    for name, parameter in model.named_parameters():
+        if not parameter.isfinite().all():
+            raise UnreadableSource(
+                f"{source}: expected finite weights, got NaN or infinity in {name}. "
+                "Use a checkpoint from before the training diverged, or a wider "
+                "precision."
+            )
+
+
 @contextmanager
-def _without_load_report() -> Iterator[None]:
-    """Keep transformers from printing what is about to be raised, or a bar."""
-
-    def other(record: logging.LogRecord) -> bool:
-        return "LOAD REPORT" not in record.getMessage()
-
-    # A level would do, but transformers warns of more when its own is not set.
-    logger = logging.getLogger("transformers.modeling_utils")
-    logger.addFilter(other)
+def _without_bars() -> Iterator[None]:
     bars = progress.is_progress_bar_enabled()
     progress.disable_progress_bar()
     try:
         yield
     finally:
-        logger.removeFilter(other)
         if bars:
             progress.enable_progress_bar()
 
 
-def _attention(directory: Path) -> str:
+def _say_not_run(path: Path) -> None:
+    logger.warning(
+        "%s: names Python code of its own, which is not run; what transformers has for "
+        "this type is used",
+        path,
+    )
+
+
+def _attention(config: Mapping[str, Any]) -> str:
     """The fused attention, or our own where scores are capped, which it cannot do."""
-    config = read_json(directory / "config.json")
     capped = config.get("attn_logit_softcapping") is not None
     # A saved config leaves out what is the default, and Gemma2 caps by default.
     return attention.NAME if capped or config.get("model_type") == "gemma2" else "sdpa"
@@ -199,11 +234,16 @@ def _load_tokenizer(source: str | Path, base: str | Path | None) -> Any:
                 "trained as `base`."
             )
         return _load_tokenizer(base, None)
+    require_plain_files(directory)
+    if "auto_map" in read_json(directory / "tokenizer_config.json"):
+        _say_not_run(directory / "tokenizer_config.json")
     try:
         return AutoTokenizer.from_pretrained(
             directory, local_files_only=True, trust_remote_code=False
         )
-    except (ValueError, KeyError, TypeError, OSError) as error:
+    except (KeyboardInterrupt, SystemExit):
+        raise
+    except BaseException as error:  # A panic of the tokenizers' Rust is no Exception.
         raise UnreadableSource(
             f"{directory}: transformers cannot load its tokenizer ({one_line(error)}). "
             "Copy the tokenizer's files again."

@@ -4,7 +4,6 @@ import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
-from zipfile import ZIP_STORED, BadZipFile, ZipFile
 
 import torch
 from torch import Tensor, nn
@@ -16,9 +15,17 @@ from entrometer.policy.adamw_settings import (
     common_settings,
     not_adamw,
     one_step,
+    param_groups,
+    step_count,
 )
-from entrometer.policy.sources import SourceNotFound, UnreadableSource, one_line
+from entrometer.policy.sources import UnreadableSource
+from entrometer.policy.tensor_files import read_tensors, require_stored
+from entrometer.runs.content import file_sha256
 
+_ABSENT = (
+    "It is missing where a trainer saves only the model (`save_only_model=True`) or "
+    "leaves the optimizer to DeepSpeed or FSDP; `load_policy` reads the weights alone."
+)
 _MOMENTS = {"step", "exp_avg", "exp_avg_sq"}
 
 # Names that the Trainer of transformers exempts from weight decay.
@@ -84,7 +91,7 @@ def read_optimizer_state(path: Path, model: nn.Module) -> OptimizerState:
                 continue
             if moments:
                 _check_moments(path, name, moments[key], parameters[name])
-            steps[name] = int(moments[key]["step"]) if moments else 0
+            steps[name] = step_count(path, moments[key]["step"]) if moments else 0
             decay[name], keys[name] = float(group["weight_decay"]), key
     in_order = [name for name in parameters if name in steps]
 
@@ -115,26 +122,21 @@ def read_optimizer_state(path: Path, model: nn.Module) -> OptimizerState:
 
 def read_settings(path: Path) -> AdamWSettings:
     """The settings of the step to come, for which no model is needed."""
-    return common_settings(path, _load(path)["param_groups"])
+    return common_settings(path, param_groups(path, _load(path)))
+
+
+def optimizer_key(path: Path) -> str:
+    """Name of an optimizer's state: the hash of its file, if that is one of torch's."""
+    require_stored(path, absent=_ABSENT)
+    return file_sha256(path)
 
 
 def _load(path: Path) -> Mapping[str, Any]:
-    if not path.is_file():
-        raise SourceNotFound(
-            f"{path}: no such file. It is missing where a trainer saves only the model "
-            "(`save_only_model=True`) or leaves the optimizer to DeepSpeed or FSDP; "
-            "`load_policy` reads the weights alone."
-        )
-    try:
-        content = torch.load(
-            path, map_location="cpu", weights_only=True, mmap=_can_map(path)
-        )
-    except Exception as error:  # torch passes on whatever its readers raise.
-        raise UnreadableSource(
-            f"{path}: not a whole file of tensors ({one_line(error)}). Copy it again, "
-            "or use an earlier checkpoint."
-        ) from error
-    if not isinstance(content, dict) or not {"state", "param_groups"} <= content.keys():
+    content = read_tensors(path, absent=_ABSENT)
+    state = content.get("state")
+    if not isinstance(state, dict) or not all(
+        isinstance(moments, dict) for moments in state.values()
+    ):
         raise UnreadableSource(
             f"{path}: expected the `state_dict` of an optimizer. Use the file that a "
             "Trainer saved."
@@ -142,21 +144,27 @@ def _load(path: Path) -> Mapping[str, Any]:
     return content
 
 
-def _can_map(path: Path) -> bool:
-    """Whether torch can map the file: a zip archive without compression."""
-    try:
-        with ZipFile(path) as archive:
-            return all(f.compress_type == ZIP_STORED for f in archive.infolist())
-    except BadZipFile:
-        return False
-
-
 def _check_groups(
     path: Path, content: Mapping[str, Any], names: Sequence[Sequence[str]]
 ) -> list[dict[str, Any]]:
     """Return the groups, if they are the Trainer's and have the model's parameters."""
-    groups: list[dict[str, Any]] = content["param_groups"]
-    got = [len(group["params"]) for group in groups]
+    groups = param_groups(path, content)
+    keys = [group.get("params") for group in groups]
+    if not all(
+        isinstance(own, list) and all(isinstance(key, int | str) for key in own)
+        for own in keys
+    ):
+        raise UnreadableSource(
+            f"{path}: expected groups with lists of parameters, got something else. "
+            "Use the file that a Trainer saved."
+        )
+    every = [key for own in keys for key in own or ()]
+    if len(set(every)) != len(every):
+        raise UnreadableSource(
+            f"{path}: expected each parameter in one group, got one that is listed "
+            "twice. Copy the file again, or use an earlier checkpoint."
+        )
+    got = [len(own or ()) for own in keys]
     expected = [len(group) for group in names]
     if got != expected:
         raise UnreadableSource(
@@ -165,7 +173,7 @@ def _check_groups(
             "that the same model and adapter were trained, whole, by its default "
             "optimizer."
         )
-    unknown = content["state"].keys() - {k for group in groups for k in group["params"]}
+    unknown = content["state"].keys() - set(every)
     if unknown:
         raise UnreadableSource(
             f"{path}: state for {len(unknown)} parameters that are in no group. Copy "
@@ -178,9 +186,15 @@ def _check_moments(
     path: Path, name: str, moments: Mapping[str, Any], parameter: Tensor
 ) -> None:
     if moments.keys() != _MOMENTS:
-        raise not_adamw(path, f"state {sorted(moments)} for {name}")
+        raise not_adamw(path, f"state {sorted(map(str, moments))} for {name}")
     for key in ("exp_avg", "exp_avg_sq"):
         moment = moments[key]
+        if (
+            type(moment) is not Tensor
+            or not moment.is_floating_point()
+            or (moment.layout, moment.device.type) != (torch.strided, "cpu")
+        ):
+            raise not_adamw(path, f"{key} of {name} that is no tensor of real numbers")
         if moment.shape != parameter.shape:
             raise UnreadableSource(
                 f"{path}: {key} of {name}: expected shape {tuple(parameter.shape)}, "
@@ -199,4 +213,5 @@ def _check_values(path: Path, name: str, kind: str, moment: Tensor) -> None:
 
 def _placed(moment: Tensor, parameter: Tensor) -> Tensor:
     dtype = torch.promote_types(moment.dtype, parameter.dtype)
-    return moment.to(device=parameter.device, dtype=dtype)
+    # A copy: the file may be deleted or written anew while the moments are in use.
+    return moment.to(device=parameter.device, dtype=dtype, copy=True)

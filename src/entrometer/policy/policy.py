@@ -50,6 +50,12 @@ class Policy:
         """Where the embedding lives, and so the inputs go."""
         return next(self.model.parameters()).device
 
+    @property
+    def vocabulary(self) -> int:
+        """Number of token ids that the embedding has a row for."""
+        base: Any = self.base
+        return int(base.get_input_embeddings().num_embeddings)
+
     def trained(self) -> dict[str, Tensor]:
         """The trained parameters by name, detached; they share the model's memory."""
         return {

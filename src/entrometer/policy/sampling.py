@@ -107,14 +107,13 @@ def _check_prompts(
             "expected a policy in evaluation mode, got one in training mode, where "
             "dropout makes it another policy; call policy.model.eval()"
         )
-    vocabulary = base.get_input_embeddings().num_embeddings
     limit = getattr(base.config, "max_position_embeddings", None)
     for i, prompt in enumerate(prompts):
-        if len(prompt) == 0 or min(prompt) < 0 or max(prompt) >= vocabulary:
+        if len(prompt) == 0 or min(prompt) < 0 or max(prompt) >= policy.vocabulary:
             raise InvalidValue(
-                f"expected at least one token id, from 0 below {vocabulary}, in prompt "
-                f"{i}, got {len(prompt)} tokens up to {max(prompt, default=None)}; "
-                "use the tokenizer of this model"
+                f"expected at least one token id, from 0 below {policy.vocabulary}, in "
+                f"prompt {i}, got {len(prompt)} tokens up to "
+                f"{max(prompt, default=None)}; use the tokenizer of this model"
             )
         if limit is not None and len(prompt) + max_tokens > limit:
             raise InvalidValue(

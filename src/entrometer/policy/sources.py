@@ -1,6 +1,6 @@
 """From what a user names to a directory on this machine."""
 
-import json
+import math
 from pathlib import Path
 from textwrap import shorten
 from typing import Any
@@ -8,11 +8,28 @@ from typing import Any
 from huggingface_hub import snapshot_download
 
 from entrometer.errors import EntrometerError, nearest_name
+from entrometer.runs.atomic import DamagedFile
 from entrometer.runs.hub_names import HubName, hub_name
+from entrometer.runs.untrusted import JSON_LIMIT
+from entrometer.runs.untrusted import read_json as runs_json
 
 # What a model or an adapter is read from; nothing in subdirectories, nothing pickled.
 _WANTED = ["*.json", "*.safetensors", "*.jinja", "*.model", "*.txt"]
 _UNWANTED = ["*/*", "consolidated*"]
+
+# Largest size of the files that transformers and peft read, by name or suffix. Settings
+# are copied many times over; a vocabulary of 262,144 tokens takes 34 MB.
+_LIMITS: dict[str, float] = {
+    ".json": 2**22,
+    ".jinja": 2**22,
+    ".model": 2**26,
+    ".txt": 2**26,
+    ".safetensors": math.inf,
+    "tokenizer.json": 2**26,
+    "vocab.json": 2**24,
+    "trainer_state.json": JSON_LIMIT,
+    "model.safetensors.index.json": JSON_LIMIT,
+}
 
 
 class SourceNotFound(EntrometerError, FileNotFoundError):
@@ -58,25 +75,39 @@ def local_directory(path: Path) -> Path:
 def read_json(path: Path) -> dict[str, Any]:
     """Read the object in a JSON file that a model directory must have."""
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
+        return runs_json(path)
     except FileNotFoundError:
         raise SourceNotFound(
             f"{path}: no such file, so {path.parent} is not complete. Name the "
             "directory that has it, or copy it again."
         ) from None
-    except ValueError as error:
-        raise UnreadableSource(
-            f"{path}: expected JSON ({one_line(error)}). Copy the file again."
-        ) from error
-    if not isinstance(content, dict):
-        raise UnreadableSource(
-            f"{path}: expected a JSON object, got a {type(content).__name__}. Copy the "
-            "file again."
-        )
-    return content
+    except (DamagedFile, OSError) as error:
+        raise UnreadableSource(str(error)) from error
 
 
-def one_line(error: Exception) -> str:
+def require_plain_files(directory: Path) -> None:
+    """Raise unless every file that a library may open here is regular and not too big.
+
+    Libraries read whole files: a link to /dev/zero would fill the memory, and a FIFO
+    would never end.
+    """
+    for path in sorted(directory.iterdir()):
+        limit = _LIMITS.get(path.name, _LIMITS.get(path.suffix))
+        if limit is None:
+            continue
+        if not path.is_file():
+            raise UnreadableSource(
+                f"{path}: expected a regular file, got a directory, a device, a pipe "
+                "or a link that leads nowhere. Copy the file again."
+            )
+        if path.stat().st_size > limit:
+            raise UnreadableSource(
+                f"{path}: expected at most {limit / 2**20:g} MiB, got "
+                f"{path.stat().st_size / 2**20:.0f} MiB. Copy the file again."
+            )
+
+
+def one_line(error: BaseException) -> str:
     """What a library said, short enough to stand in a sentence."""
     return f"{type(error).__name__}: {shorten(str(error), 300, placeholder=' …')}"
 

@@ -20,7 +20,6 @@ from entrometer.runs.comparison import ComparisonTables
 from entrometer.runs.finished import (
     evaluation_metrics,
     is_measurement,
-    read_object,
     read_summary,
     training_metrics,
     unsealed,
@@ -29,6 +28,7 @@ from entrometer.runs.finished import (
 from entrometer.runs.influence import InfluenceTables
 from entrometer.runs.kernel import KernelTables
 from entrometer.runs.measurement import Measurement
+from entrometer.runs.untrusted import read_json
 
 
 @dataclass(frozen=True)
@@ -167,4 +167,4 @@ def _training(path: Path, name: str) -> TrainingRun:
 
 
 def _json(path: Path) -> dict[str, Any]:
-    return read_object(path) if path.is_file() else {}
+    return read_json(path) if path.exists() else {}

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import stat
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -14,6 +15,41 @@ from entrometer.errors import EntrometerError
 
 class DamagedFile(EntrometerError, ValueError):
     """A file that is not what its reader wrote: cut short, altered or foreign."""
+
+
+class NotWritten(EntrometerError, OSError):
+    """A file that could not be written, for example because the disk is full."""
+
+
+# What torch and safetensors say of a failed write, in errors that are no OSError.
+_FAILED_WRITES = ("unexpected pos", "write failed", "failed writing", "os error")
+
+
+@contextmanager
+def naming_full_disk(directory: Path) -> Iterator[None]:
+    """Raise `NotWritten`, with the file's name, if libraries cannot write to a disk.
+
+    Args:
+        directory: Where files are written, at any depth.
+    """
+    try:
+        yield
+    except EntrometerError:
+        raise
+    except Exception as error:
+        if not isinstance(error, OSError) and not any(
+            words in str(error) for words in _FAILED_WRITES
+        ):
+            raise
+        files = [p for p in directory.rglob("*") if p.is_file()]
+        last = max(files, key=lambda p: p.stat().st_mtime_ns, default=directory)
+        free = shutil.disk_usage(directory).free / 2**20
+        why = (str(error).splitlines() or [""])[0]
+        raise NotWritten(
+            f"{last}: could not be written ({type(error).__name__}: {why}); the disk "
+            f"has {free:.0f} MiB left. Free some space, then run the same command with "
+            "--resume"
+        ) from error
 
 
 @contextmanager

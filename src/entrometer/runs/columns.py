@@ -9,7 +9,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from jaxtyping import Float
 
-from entrometer.runs.atomic import DamagedFile, atomic_write
+from entrometer.runs.atomic import atomic_write
+from entrometer.runs.parquet import read_parquet
 
 Table = TypeVar("Table")
 
@@ -33,18 +34,18 @@ def write_columns(
 
 def read_columns(path: str | os.PathLike[str]) -> dict[str, Float[np.ndarray, "_"]]:
     """Read what `write_columns` wrote; refuse any other file."""
-    with open(path, "rb") as file:
-        try:
-            table = pq.ParquetFile(file, page_checksum_verification=True).read()
-            table.validate(full=True)
-            if (table.schema.metadata or {}).get(_KEY) != _FORMAT:
-                raise ValueError(f"its columns are {table.column_names}")
-            return {name: table[name].to_numpy() for name in table.column_names}
-        except (pa.ArrowException, OSError, ValueError) as error:
-            raise DamagedFile(
-                f"expected columns of a pass in {os.fspath(path)}, got a file that is "
-                f"damaged or of something else ({error}); delete it and go on"
-            ) from error
+    return read_parquet(
+        path,
+        _from_table,
+        expected="columns of a pass",
+        remedy="delete it and run the same command again",
+    )
+
+
+def _from_table(table: pa.Table) -> dict[str, Float[np.ndarray, "_"]]:
+    if (table.schema.metadata or {}).get(_KEY) != _FORMAT:
+        raise ValueError(f"its columns are {table.column_names}")
+    return {name: table[name].to_numpy() for name in table.column_names}
 
 
 def read_table(kind: type[Table], paths: Iterable[str | os.PathLike[str]]) -> Table:

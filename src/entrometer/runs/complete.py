@@ -14,6 +14,7 @@ from typing import Any
 from entrometer.errors import EntrometerError
 from entrometer.runs.atomic import atomic_write, sync_directory
 from entrometer.runs.content import file_sha256
+from entrometer.runs.untrusted import JSON_LIMIT, open_regular, parse_json
 
 FORMAT = 1
 MANIFEST = "manifest.json"
@@ -205,8 +206,9 @@ def _compare(directory: Path, name: str, listed: dict[str, Any]) -> None:
 def _read_manifest(directory: Path) -> dict[str, Any]:
     path = directory / MANIFEST
     try:
-        raw = path.read_bytes()
-        body = json.loads(raw)
+        with open_regular(path) as file:
+            raw = file.read(JSON_LIMIT + 1)
+        body = parse_json(raw[:JSON_LIMIT], str(path))
         # Every byte counts: what does not come back the same was altered.
         whole = raw == _serialise({k: body[k] for k in ("format", "about", "files")})
     except FileNotFoundError:

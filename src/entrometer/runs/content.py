@@ -7,6 +7,8 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
+from entrometer.runs.untrusted import open_regular
+
 _SETTLED_NS = 2_000_000_000
 """Age from which a file's times tell its versions apart: the coarsest clock of a file
 system in use (FAT) ticks every 2 seconds."""
@@ -33,7 +35,7 @@ def file_sha256(path: str | os.PathLike[str]) -> str:
     gigabytes. A file counts as unchanged while its device, inode, size, modification
     time and change time are the same; the last of them cannot be set back by a program.
     """
-    with open(path, "rb") as file:
+    with open_regular(path) as file:
         before = _version(file.fileno())
         if before in _HASHES:
             return _HASHES[before]

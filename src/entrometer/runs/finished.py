@@ -1,6 +1,5 @@
 """What a run directory is, whether it is finished, and what vouches for its files."""
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +8,7 @@ from entrometer.runs.atomic import DamagedFile
 from entrometer.runs.complete import checkpoints, present, verified, vouched
 from entrometer.runs.metrics import Metrics, logged_metrics, read_metrics
 from entrometer.runs.settings import CONFIG
+from entrometer.runs.untrusted import read_json
 
 _METRICS = "metrics.parquet"
 _EVALUATION = "evaluation.parquet"
@@ -42,8 +42,8 @@ def is_training(run: Path) -> bool:
     if (verified(run, names=()) or {}).get("kind") == "training":
         return True
     try:
-        return "imitation" in json.loads((run / CONFIG).read_text(encoding="utf-8"))
-    except (OSError, ValueError, TypeError):
+        return "imitation" in read_json(run / CONFIG)
+    except (OSError, ValueError):
         return False
 
 
@@ -54,7 +54,7 @@ def read_summary(run: Path) -> dict[str, Any]:
     """
     path = run / "summary.json"
     verified(run)
-    summary = read_object(path)
+    summary = read_json(path)
     lists = (summary.get("sentences"), summary.get("warnings"))
     if not isinstance(summary.get("title"), str) or not all(map(_are_texts, lists)):
         raise DamagedFile(
@@ -79,21 +79,6 @@ def unsealed_files(run: Path) -> list[str]:
     if run / _EVALUATION not in files:
         files += _evaluations(run)
     return [p.relative_to(run).as_posix() for p in files if not vouched(p)]
-
-
-def read_object(path: Path) -> dict[str, Any]:
-    """Return the object in a JSON file."""
-    try:
-        body = json.loads(path.read_bytes())
-        # What is nested too deep to be written again is too deep to be shown.
-        json.dumps(body)
-    except (ValueError, RecursionError) as error:
-        raise DamagedFile(
-            f"{path}: expected JSON, got {type(error).__name__}; make it again"
-        ) from error
-    if not isinstance(body, dict):
-        raise DamagedFile(f"{path}: expected an object, got a {type(body).__name__}")
-    return body
 
 
 def training_metrics(run: Path) -> Metrics:

@@ -1,9 +1,10 @@
 """What a Parquet file says of itself beside its columns."""
 
-import json
 from typing import Any
 
 import pyarrow as pa
+
+from entrometer.runs.untrusted import parse_json
 
 
 def read_about(
@@ -15,10 +16,10 @@ def read_about(
         ValueError: With what the file is instead, for a reader to tell in its own
             words.
     """
-    about = json.loads((table.schema.metadata or {}).get(key, b"{}"))
-    found = about.get("format") if isinstance(about, dict) else None
+    about = parse_json((table.schema.metadata or {}).get(key, b"{}"), "its metadata")
+    found = about.get("format")
     if found != version:
         raise ValueError(f"its format is {found!r}, and this version reads {version}")
     if not table.schema.equals(schema):
         raise ValueError(f"its columns are {table.schema.remove_metadata()}")
-    return dict(about)
+    return about

@@ -1,6 +1,5 @@
 """What a trainer logged, as a table."""
 
-import json
 import os
 from pathlib import Path
 
@@ -12,6 +11,8 @@ from jaxtyping import Float
 from entrometer.errors import InvalidValue
 from entrometer.runs.atomic import DamagedFile, atomic_write
 from entrometer.runs.complete import newest_complete
+from entrometer.runs.parquet import read_parquet
+from entrometer.runs.untrusted import read_json
 
 Metrics = dict[str, Float[np.ndarray, "_"]]
 """A column for every metric, `step` among them; NaN where a step did not log it."""
@@ -31,9 +32,15 @@ def logged_metrics(run: Path) -> Metrics:
         raise InvalidValue(
             f"expected a complete checkpoint in {run}, got none; train it first"
         )
-    state = json.loads((newest / "trainer_state.json").read_text(encoding="utf-8"))
+    path = newest / "trainer_state.json"
+    log = read_json(path).get("log_history")
+    if not isinstance(log, list) or not all(isinstance(row, dict) for row in log):
+        raise DamagedFile(
+            f"{path}: expected a list of metrics in `log_history`, got something else; "
+            "copy the file again"
+        )
     # The last entry of a finished training is a summary and no step.
-    rows = [row for row in state["log_history"] if "train_runtime" not in row]
+    rows = [row for row in log if "train_runtime" not in row]
     names = sorted({name for row in rows for name in row})
     return {
         name: np.array([_number(row.get(name)) for row in rows], np.float64)
@@ -50,18 +57,15 @@ def write_metrics(path: str | os.PathLike[str], metrics: Metrics) -> None:
 
 def read_metrics(path: str | os.PathLike[str]) -> Metrics:
     """Read a table of numbers that `write_metrics` or an evaluation wrote."""
-    with open(path, "rb") as file:
-        try:
-            table = pq.ParquetFile(file, page_checksum_verification=True).read()
-            return {
-                name: table[name].to_numpy().astype(np.float64)
-                for name in table.column_names
-            }
-        except (pa.ArrowException, OSError, ValueError) as error:
-            raise DamagedFile(
-                f"expected a table of numbers in {os.fspath(path)}, got a file that is "
-                f"damaged or of something else ({error}); make it again"
-            ) from error
+    return read_parquet(
+        path, _from_table, expected="a table of numbers", remedy="make it again"
+    )
+
+
+def _from_table(table: pa.Table) -> Metrics:
+    return {
+        name: table[name].to_numpy().astype(np.float64) for name in table.column_names
+    }
 
 
 def _number(value: object) -> float:

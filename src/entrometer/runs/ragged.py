@@ -8,6 +8,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from entrometer.runs.untrusted import open_regular
+
 
 def lists_of(element: pa.DataType) -> pa.ListType:
     """The type of a column of rows without nulls."""
@@ -42,7 +44,8 @@ def list_values(path: str | os.PathLike[str], column: str) -> int:
 
     From the footer, which is read once: what is asked about does not change.
     """
-    about = pq.read_metadata(path)
+    with open_regular(path) as file:
+        about = pq.read_metadata(file)
     groups = [about.row_group(i) for i in range(about.num_row_groups)]
     return sum(
         chunk.num_values

@@ -16,8 +16,9 @@ import pyarrow.parquet as pq
 from jaxtyping import Bool, Float, Int
 
 from entrometer.errors import InvalidValue, ShapeMismatch
-from entrometer.runs.atomic import DamagedFile, atomic_write
+from entrometer.runs.atomic import atomic_write
 from entrometer.runs.format import read_about
+from entrometer.runs.parquet import read_parquet
 from entrometer.runs.ragged import from_lists, lists_of, to_lists
 
 FORMAT = 1
@@ -189,23 +190,13 @@ def write_rollouts(path: str | os.PathLike[str], rollouts: Rollouts) -> None:
 
 def read_rollouts(path: str | os.PathLike[str]) -> Rollouts:
     """Read what `write_rollouts` wrote; refuse any other file."""
-    with open(path, "rb") as file:
-        try:
-            # Not `read_table`: it makes columns of directories named like `step=3`.
-            table = pq.ParquetFile(file, page_checksum_verification=True).read()
-            table.validate(full=True)
-        except (pa.ArrowException, OSError) as error:
-            raise DamagedFile(
-                f"expected rollouts in {os.fspath(path)}, got a file that is damaged "
-                f"or no Parquet ({error}); delete it and sample again"
-            ) from error
-    try:
-        return _from_table(table)
-    except (ValueError, RecursionError) as error:
-        raise DamagedFile(
-            f"expected rollouts in {os.fspath(path)}, got a Parquet file of something "
-            f"else: {error}; name a file that write_rollouts made, or sample again"
-        ) from error
+    return read_parquet(
+        path,
+        _from_table,
+        expected="rollouts",
+        remedy="delete it and sample again",
+        as_objects=True,
+    )
 
 
 def _from_table(table: pa.Table) -> Rollouts:

@@ -9,8 +9,9 @@ from typing import Any, TypeVar
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from entrometer.runs.atomic import DamagedFile, atomic_write
+from entrometer.runs.atomic import atomic_write
 from entrometer.runs.complete import verified
+from entrometer.runs.parquet import read_parquet
 from entrometer.runs.ragged import lists_of
 
 Row = TypeVar("Row")
@@ -47,18 +48,19 @@ def read_rows(path: str | os.PathLike[str], kind: type[Row]) -> list[Row]:
 
 def read_arrow(path: str | os.PathLike[str], kind: type) -> pa.Table:
     """The same as a table."""
-    with open(path, "rb") as file:
-        try:
-            table = pq.ParquetFile(file, page_checksum_verification=True).read()
-            table.validate(full=True)
-            if not table.schema.equals(_schema(kind), check_metadata=True):
-                raise ValueError(f"its columns are {table.schema.names}")
-        except (pa.ArrowException, OSError, ValueError) as error:
-            raise DamagedFile(
-                f"expected rows of {kind.__name__} in {os.fspath(path)}, got a file "
-                f"that is damaged or of something else ({error}); make it again"
-            ) from error
-    return table
+
+    def own(table: pa.Table) -> pa.Table:
+        if not table.schema.equals(_schema(kind), check_metadata=True):
+            raise ValueError(f"its columns are {table.schema.names}")
+        return table
+
+    return read_parquet(
+        path,
+        own,
+        expected=f"rows of {kind.__name__}",
+        remedy="make it again",
+        as_objects=True,
+    )
 
 
 def read_tables(run: Path, kinds: Mapping[str, type]) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from typing import Any
 from entrometer.errors import InvalidValue
 from entrometer.runs.atomic import write_json
 from entrometer.runs.complete import MANIFEST, IncompleteDirectory, seal, verified
+from entrometer.runs.untrusted import read_json
 
 CONFIG = "config.json"
 
@@ -64,7 +65,7 @@ def _edited(run: Path) -> str | None:
     try:
         # With no name, the manifest alone must be whole.
         before = (verified(run, names=()) or {})["settings"]
-        now = json.loads((run / CONFIG).read_bytes())
+        now = read_json(run / CONFIG)
         return difference(before, now)
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return None

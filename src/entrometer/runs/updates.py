@@ -15,9 +15,10 @@ import pyarrow.parquet as pq
 from jaxtyping import Float, Int
 from numpy.typing import ArrayLike
 
-from entrometer.errors import ShapeMismatch
-from entrometer.runs.atomic import DamagedFile, atomic_write
+from entrometer.errors import InvalidValue, ShapeMismatch, require_types
+from entrometer.runs.atomic import atomic_write
 from entrometer.runs.format import read_about
+from entrometer.runs.parquet import read_parquet
 from entrometer.runs.ragged import from_lists, lists_of, to_lists
 
 FORMAT = 1
@@ -37,14 +38,6 @@ _SCHEMA = pa.schema(
         pa.field("S_old", lists_of(pa.float32()), nullable=False),
         pa.field("H", lists_of(pa.float32()), nullable=False),
     ]
-)
-_NOT_OURS = (
-    pa.ArrowException,
-    LookupError,
-    OSError,
-    RecursionError,
-    TypeError,
-    ValueError,
 )
 _PER_TOKEN = ("counted", "advantage", "S", "S_old", "H")
 
@@ -167,16 +160,13 @@ def write_update(path: str | os.PathLike[str], batch: UpdateBatch) -> None:
 
 def read_update(path: str | os.PathLike[str]) -> UpdateBatch:
     """Read what `write_update` wrote; refuse any other file."""
-    with open(path, "rb") as file:
-        try:
-            table = pq.ParquetFile(file, page_checksum_verification=True).read()
-            table.validate(full=True)
-            return _from_table(table)
-        except _NOT_OURS as error:
-            raise DamagedFile(
-                f"expected a recorded update in {os.fspath(path)}, got a file that is "
-                f"damaged or of something else ({error}); train that step again"
-            ) from error
+    return read_parquet(
+        path,
+        _from_table,
+        expected="a recorded update",
+        remedy="train that step again",
+        as_objects=True,
+    )
 
 
 def _from_table(table: pa.Table) -> UpdateBatch:
@@ -191,3 +181,36 @@ def _from_table(table: pa.Table) -> UpdateBatch:
     settings = about["settings"]
     settings |= {k: tuple(settings[k]) for k in ("rewards", "reward_weights")}
     return UpdateBatch(**columns, settings=UpdateSettings(**settings))
+
+
+def require_usable(path: str | os.PathLike[str], batch: UpdateBatch) -> None:
+    """Raise `InvalidValue` for a batch from which no step can be made.
+
+    Apart from reading: a training that diverges still records its last batches.
+    """
+    settings = batch.settings
+    require_types(settings, where=f"{path}: ")
+    if (
+        min(settings.step, settings.max_tokens, settings.temperature) <= 0
+        or batch.rewards.shape[1:] != (len(settings.rewards),)
+        or len(settings.rewards) != len(settings.reward_weights)
+    ):
+        raise InvalidValue(
+            f"{path}: expected a step and a length limit from 1, a temperature above 0 "
+            f"and one weight per reward, got {settings}; use the update of another step"
+        )
+    for name in ("prompt_tokens", "response_tokens"):
+        for row, tokens in enumerate(getattr(batch, name)):
+            if tokens.size == 0 or tokens.min() < 0:
+                raise InvalidValue(
+                    f"{path}: expected token ids from 0 in row {row} of {name}, got "
+                    f"{tokens.size} of at least {tokens.min(initial=0)}; use the "
+                    "update of another step"
+                )
+    counted = np.concatenate(batch.counted)
+    for name in ("advantage", "S", "S_old", "H"):
+        if not np.isfinite(np.concatenate(getattr(batch, name))[counted]).all():
+            raise InvalidValue(
+                f"{path}: expected finite numbers in {name} of the tokens that the "
+                "loss counts, got NaN or infinity; use the update of another step"
+            )

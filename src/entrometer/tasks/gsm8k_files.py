@@ -127,17 +127,19 @@ def _object(place: str, line: bytes) -> dict[str, Any]:
 
 
 def _parquet_rows(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
+    # Here: problems that are generated need no tables.
+    from entrometer.runs import DamagedFile
+    from entrometer.runs.parquet import read_parquet
 
     try:
-        # A file handle: a path with `name=value` in it would add a column.
-        with path.open("rb") as file:
-            table = pq.ParquetFile(file).read(columns=["question", "answer"])
-    except (pa.ArrowException, OSError) as error:
-        raise UnreadableProblems(
-            f"{path}: expected a Parquet file with question and answer "
-            f"({shorten(str(error), 200, placeholder=' …')}). Fetch it again."
-        ) from error
-    for number, row in enumerate(table.to_pylist(), start=1):
+        rows = read_parquet(
+            path,
+            lambda table: table.select(["question", "answer"]).to_pylist(),
+            expected="a table with question and answer",
+            remedy="fetch it again",
+            as_objects=True,
+        )
+    except (DamagedFile, OSError) as error:
+        raise UnreadableProblems(str(error)) from error
+    for number, row in enumerate(rows, start=1):
         yield f"{path}:{number}", row

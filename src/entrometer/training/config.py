@@ -1,11 +1,10 @@
 """What a training run is: every setting, in one frozen object."""
 
-import json
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
-from entrometer.errors import InvalidValue, nearest_name
+from entrometer.errors import MOST, InvalidValue, nearest_name, require_types
 
 _PLAIN = "dr-grpo"
 
@@ -22,6 +21,10 @@ class AdapterConfig:
 
     modules: tuple[str, ...] = ("q_proj", "k_proj", "v_proj", "o_proj")
     """Linear layers that get one, by the last part of their names."""
+
+    def __post_init__(self) -> None:
+        """Refuse values of another type."""
+        require_types(self)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,6 +45,7 @@ class ImitationConfig:
 
     def __post_init__(self) -> None:
         """Refuse what cannot be trained."""
+        require_types(self)
         if self.steps < 0 or self.batch < 1:
             raise InvalidValue(
                 "expected imitation steps from 0 and a batch from 1, got "
@@ -136,6 +140,7 @@ class TrainConfig:
 
     def __post_init__(self) -> None:
         """Refuse what cannot be trained."""
+        require_types(self)
         positive = (
             "problems",
             "steps",
@@ -154,6 +159,15 @@ class TrainConfig:
                 raise InvalidValue(
                     f"expected {name} above 0, got {getattr(self, name)}; change it"
                 )
+        if not all(0 <= beta < 1 for beta in self.betas) or not 0 <= self.seed < 2**32:
+            raise InvalidValue(
+                "expected betas from 0 below 1 and a seed from 0 below 2**32, got "
+                f"{self.betas} and {self.seed}; change them"
+            )
+        if self.problems > MOST:
+            raise InvalidValue(
+                f"expected at most {MOST} problems, got {self.problems}; give fewer"
+            )
         if self.responses < 2:
             raise InvalidValue(
                 "expected at least 2 responses a prompt, which are compared with one "
@@ -202,30 +216,29 @@ def read_config(run: Path) -> TrainConfig:
 
     An unknown setting is refused by name.
     """
-    from entrometer.runs.settings import sealed_settings
-
     path = run / "config.json"
+    # Here: settings, and with them `--help`, are there without tables and arrays.
+    from entrometer.runs.atomic import DamagedFile
+    from entrometer.runs.locations import located
+    from entrometer.runs.settings import sealed_settings
+    from entrometer.runs.untrusted import read_json
+
     sealed_settings(run)
     try:
-        values = json.loads(path.read_text(encoding="utf-8"))
+        values = read_json(path)
     except FileNotFoundError:
         raise InvalidValue(
             f"{path}: no such file, so {run} is not a training run; name the directory "
             "that `entrometer train` wrote"
         ) from None
-    except ValueError as error:
-        raise InvalidValue(
-            f"{path}: expected JSON ({error}); restore the file"
-        ) from error
-    if isinstance(values, dict):
-        if isinstance(values.get("policy"), str):
-            from entrometer.runs.locations import located
-
-            values["policy"] = located(values["policy"], run)
-        if values.get("adapter") is not None:
-            values["adapter"] = _build(AdapterConfig, path, values["adapter"])
-        if "imitation" in values:
-            values["imitation"] = _build(ImitationConfig, path, values["imitation"])
+    except DamagedFile as error:
+        raise InvalidValue(str(error)) from error
+    if isinstance(values.get("policy"), str):
+        values["policy"] = located(values["policy"], run)
+    if values.get("adapter") is not None:
+        values["adapter"] = _build(AdapterConfig, path, values["adapter"])
+    if "imitation" in values:
+        values["imitation"] = _build(ImitationConfig, path, values["imitation"])
     return _build(TrainConfig, path, values)
 
 
@@ -239,7 +252,9 @@ def as_saved(config: TrainConfig, run: Path) -> TrainConfig:
 def _build(kind: type[_Config], path: Path, values: Any) -> _Config:
     known = [f.name for f in fields(kind)]
     if not isinstance(values, dict):
-        raise InvalidValue(f"{path}: expected settings, got {values!r}; restore it")
+        raise InvalidValue(
+            f"{path}: expected settings of {kind.__name__}, got {values!r}; restore it"
+        )
     for name in values:
         if name not in known:
             raise InvalidValue(
@@ -251,6 +266,8 @@ def _build(kind: type[_Config], path: Path, values: Any) -> _Config:
     }
     try:
         return kind(**pairs)
+    except InvalidValue as error:
+        raise InvalidValue(f"{path}: {error}") from error
     except TypeError as error:
         raise InvalidValue(
             f"{path}: expected settings of {kind.__name__}, got a value of another "

@@ -12,6 +12,7 @@ from trl import SFTConfig, SFTTrainer
 from entrometer.errors import InvalidValue
 from entrometer.policy import Policy
 from entrometer.runs import apply_umask, publish, seal
+from entrometer.runs.atomic import naming_full_disk
 from entrometer.tasks import Problem, Task
 from entrometer.training.adapter_files import lean_on_base
 from entrometer.training.config import TrainConfig
@@ -73,13 +74,14 @@ def imitate(
     trainer.remove_callback(PrinterCallback)
     trainer.add_callback(ShowProgress("imitation", progress))
     trainer.train()
-    trainer.save_model(str(stage))
-    if processes().is_main_process:
-        (stage / "training_args.bin").unlink(missing_ok=True)
-        lean_on_base(stage, config.policy, destination=directory)
-        apply_umask(stage)
-        seal(stage)
-        publish(stage, directory)
+    with naming_full_disk(stage):
+        trainer.save_model(str(stage))
+        if processes().is_main_process:
+            (stage / "training_args.bin").unlink(missing_ok=True)
+            lean_on_base(stage, config.policy, destination=directory)
+            apply_umask(stage)
+            seal(stage)
+            publish(stage, directory)
     processes().wait_for_everyone()
 
 

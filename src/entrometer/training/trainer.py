@@ -25,6 +25,7 @@ from entrometer.runs import (
     update_path,
     verify,
 )
+from entrometer.runs.atomic import naming_full_disk
 from entrometer.training.adapter_files import lean_on_base
 from entrometer.training.epoch_sampler import EpochSampler
 from entrometer.training.intervened import Intervened
@@ -120,7 +121,7 @@ class Trainer(Sharded, Intervened, GRPOTrainer):  # type: ignore[misc]
 
     def _save_checkpoint(self, model: Any, trial: Any) -> None:
         name = f"checkpoint-{self.state.global_step}"
-        with self._staged() as stage:
+        with naming_full_disk(self.run), self._staged() as stage:
             super()._save_checkpoint(model, trial)
             self._save_rest(stage / name)
             self.accelerator.wait_for_everyone()

@@ -1,0 +1,120 @@
+"""Tensors from the files of `torch.save`, which are pickles: nothing in them is run."""
+
+import logging
+import zipfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import torch
+
+# Without it torch refuses DTensors; with it they are on its list of harmless types.
+import torch.distributed.tensor
+from torch import Tensor
+
+from entrometer.policy.sources import SourceNotFound, UnreadableSource, one_line
+
+_MESH = logging.getLogger("torch.distributed.device_mesh")
+
+# Two functions that torch's reader of plain data calls with any argument. They make
+# gigabytes from a number, or take hours for a text; no optimizer's state needs them.
+_EXPANDING = (b"bytearray", b"_codecs")
+
+# Tied weights are stored once and named twice.
+_VIEWS = 4
+
+
+def read_tensors(
+    path: Path, *, absent: str, harmless: Sequence[Any] = ()
+) -> dict[str, Any]:
+    """Read a file that `torch.save` wrote, by torch's reader of plain data.
+
+    The tensors are views of the file: copy what has to outlast it.
+
+    Args:
+        path: The file.
+        absent: What to do if there is no such file, for the error message.
+        harmless: Types besides torch's own that may be made from it.
+    """
+    require_stored(path, absent=absent)
+    try:
+        with torch.serialization.safe_globals(list(harmless)), _no_word_of_meshes():
+            # Mapped: torch would believe the size of a storage that it reads, and read
+            # beyond the end of what is there.
+            content = torch.load(path, map_location="cpu", weights_only=True, mmap=True)
+        _require_held(content, path.stat().st_size)
+    except Exception as error:  # torch passes on whatever its readers raise.
+        raise _damaged(path, error) from error
+    if not isinstance(content, dict):
+        raise UnreadableSource(
+            f"{path}: expected named tensors, got a {type(content).__name__}. Name the "
+            "directory that a trainer saved."
+        )
+    return content
+
+
+def require_stored(path: Path, *, absent: str) -> None:
+    """Raise unless a file is torch's archive, with its entries as they are, each once.
+
+    A compressed entry, or one that is listed many times, could be of any size.
+    """
+    if not path.is_file():
+        raise SourceNotFound(f"{path}: no such file. {absent}")
+    try:
+        with zipfile.ZipFile(path) as archive:
+            entries = archive.infolist()
+            if any(entry.compress_type != zipfile.ZIP_STORED for entry in entries):
+                raise ValueError("expected entries as they are, got compressed ones")
+            size = path.stat().st_size
+            if sum(entry.file_size for entry in entries) > size:
+                raise ValueError(f"expected entries of {size} bytes in all, got more")
+            for entry in entries:
+                if entry.filename.endswith("data.pkl"):
+                    pickled = archive.read(entry)
+                    if any(name in pickled for name in _EXPANDING):
+                        raise ValueError("expected tensors and numbers, got bytes")
+    except Exception as error:  # zipfile passes on what its parsers raise.
+        raise _damaged(path, error) from error
+
+
+def _damaged(path: Path, error: Exception) -> UnreadableSource:
+    return UnreadableSource(
+        f"{path}: not a whole file of tensors ({one_line(error)}). Copy it again, or "
+        "use an earlier checkpoint."
+    )
+
+
+def _require_held(content: object, size: int) -> None:
+    """Raise if tensors are larger than the file, as views that repeat an element are.
+
+    Whoever copies or joins them would take the memory that they pretend to have.
+    """
+    seen: set[int] = set()
+    rest, total = [content], 0
+    while rest:
+        value = rest.pop()
+        # Each once: lists that hold one another twice are many times their size.
+        if id(value) in seen:
+            continue
+        seen.add(id(value))
+        if isinstance(value, Tensor):
+            local = getattr(value, "_local_tensor", value)
+            total += local.numel() * local.element_size()
+        elif isinstance(value, dict):
+            rest += [*value.keys(), *value.values()]
+        elif isinstance(value, list | tuple):
+            rest += value
+    if total > _VIEWS * size:
+        raise ValueError(f"expected tensors of {size} bytes in all, got {total}")
+
+
+@contextmanager
+def _no_word_of_meshes() -> Iterator[None]:
+    """DTensors bring their mesh of processes, and torch warns that there are none."""
+    level = _MESH.level
+    _MESH.setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        _MESH.setLevel(level)
