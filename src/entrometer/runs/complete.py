@@ -211,12 +211,19 @@ def _read_manifest(directory: Path) -> dict[str, Any]:
         body = parse_json(raw[:JSON_LIMIT], str(path))
         # Every byte counts: what does not come back the same was altered.
         whole = raw == _serialise({k: body[k] for k in ("format", "about", "files")})
+        # The hash shows that nothing was altered by accident, not who wrote it.
+        files = {name: FileRecord(**record) for name, record in body["files"].items()}
+        if not isinstance(body["about"], dict) or not all(
+            isinstance(r.bytes, int) and isinstance(r.sha256, str)
+            for r in files.values()
+        ):
+            raise TypeError("a manifest lists files with their sizes and hashes")
     except FileNotFoundError:
         raise IncompleteDirectory(
             f"{directory}: expected {MANIFEST}, which is written last and is missing: "
             "the directory was never finished; use an earlier checkpoint"
         ) from None
-    except (ValueError, KeyError, TypeError, RecursionError) as error:
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise IncompleteDirectory(
             f"{path}: expected a manifest, got {type(error).__name__}; {_ADVICE}"
         ) from error
