@@ -1,5 +1,6 @@
 """Run each case in a child of a process that has everything imported."""
 
+import json
 import os
 import re
 import resource
@@ -63,7 +64,7 @@ def run(case: Case, world: Path, work: Callable[[list[str]], int]) -> Outcome:
     """Make the input, then run the command on it in a child process."""
     with tempfile.TemporaryDirectory() as name, tempfile.TemporaryFile() as log:
         shop = Workshop(world, Path(name))
-        arguments = case.make(shop)
+        arguments = _made(case, shop)
         size = _bytes(shop.folder)
         sys.stdout.flush()
         sys.stderr.flush()
@@ -92,6 +93,26 @@ def run(case: Case, world: Path, work: Callable[[list[str]], int]) -> Outcome:
             mebibytes=max(0.0, grown / 1024 - size / 2**20),
             ran=shop.canary.exists(),
         )
+
+
+def _made(case: Case, shop: Workshop) -> list[str]:
+    """Make the input in a process of its own.
+
+    Memory that this process had used before would hide what the command takes.
+    """
+    read, write = os.pipe()
+    child = os.fork()
+    if child == 0:
+        with suppress(BaseException):
+            os.write(write, json.dumps(case.make(shop)).encode())
+            os._exit(0)
+        os._exit(1)
+    os.close(write)
+    with os.fdopen(read, "rb") as made:
+        arguments: list[str] = json.loads(made.read() or b"[]")
+    os.waitpid(child, 0)
+    assert arguments, f"{case.family}: {case.name} could not be made"
+    return arguments
 
 
 def _resident() -> int:
