@@ -33,7 +33,7 @@ class Workshop:
 
     @property
     def canary(self) -> Path:
-        """A file that exists only if code from an input ran."""
+        """A path that exists only if code from an input ran."""
         return self.folder / "RAN"
 
     def copy(self, name: str) -> Path:
@@ -68,13 +68,13 @@ def deep(levels: int) -> str:
 
 
 class Pickled:
-    """Runs a command when it is unpickled."""
+    """Makes a directory when it is unpickled."""
 
     def __init__(self, canary: Path) -> None:
         self.canary = str(canary)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return os.system, (f"touch '{self.canary}'",)
+        return os.mkdir, (self.canary,)
 
 
 SMALL = [

@@ -50,7 +50,7 @@ CHANGES: dict[str, dict[str, Any]] = {
     "layer types as a number": {"layer_types": 7},
 }
 
-RAW = {
+RAW: dict[str, str] = {
     "empty": "",
     "cut": '{"model_type": ',
     "a list": "[1, 2]",

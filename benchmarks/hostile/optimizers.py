@@ -1,6 +1,6 @@
 """Hostile `optimizer.pt` and `trainer_state.json` of a checkpoint."""
 
-import pickle
+import struct
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -137,31 +137,38 @@ def _state(name: str, text: str) -> Case:
 def _deflated(file: Path, canary: Path) -> None:
     """A tensor of 2 GB of zeros, compressed to 2 MB."""
     with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
-        archive.writestr("a/data.pkl", pickle.dumps({}, protocol=2))
+        archive.writestr("a/data.pkl", b"\x80\x02}.")
         with archive.open("a/data/0", "w", force_zip64=True) as entry:
             for _ in range(2**11):
                 entry.write(bytes(2**20))
         archive.writestr("a/version", "3\n")
 
 
-def _expanding(name: str, argument: Any) -> Callable[[Path, Path], None]:
-    """A pickle that calls a function of torch's own list."""
+def _calling(name: str, *arguments: str | int) -> bytes:
+    """A pickle that calls a function, written by hand."""
     module, _, function = name.rpartition(".")
+    code = f"\x80\x02c{module}\n{function}\n(".encode("latin1")
+    for value in arguments:
+        if isinstance(value, int):
+            code += b"J" + struct.pack("<i", value)
+        else:
+            code += b"X" + struct.pack("<I", len(value.encode())) + value.encode()
+    return code + b"tR."
+
+
+def _packed(*call: str | int) -> Callable[[Path, Path], None]:
+    """The call in an archive, as torch writes one."""
 
     def write(file: Path, canary: Path) -> None:
-        code = f"\x80\x02c{module}\n{function}\n".encode()
-        inside = pickle.dumps(argument, protocol=2)[2:-1]
+        own = [str(canary) if x == _CANARY else x for x in call]
         with zipfile.ZipFile(file, "w") as archive:
-            archive.writestr("a/data.pkl", code + inside + b"R.")
+            archive.writestr("a/data.pkl", _calling(str(own[0]), *own[1:]))
             archive.writestr("a/version", "3\n")
 
     return write
 
 
-def _zipped(file: Path, canary: Path) -> None:
-    with zipfile.ZipFile(file, "w") as archive:
-        archive.writestr("a/data.pkl", pickle.dumps(Pickled(canary), protocol=2))
-        archive.writestr("a/version", "3\n")
+_CANARY = "canary"
 
 
 def _claims(file: Path, canary: Path) -> None:
@@ -187,14 +194,16 @@ FILES: dict[str, Callable[[Path, Path], None]] = {
     "a legacy pickle": lambda file, canary: torch.save(
         {"a": Pickled(canary)}, file, _use_new_zipfile_serialization=False
     ),
-    "a plain pickle": lambda file, canary: put(file, pickle.dumps(Pickled(canary))),
+    "a plain pickle": lambda file, canary: put(
+        file, _calling("posix.mkdir", str(canary))
+    ),
     "a hostile pickle": lambda file, canary: torch.save({"a": Pickled(canary)}, file),
-    "a hostile pickle alone": _zipped,
+    "a hostile pickle alone": _packed("posix.mkdir", _CANARY),
     "a tensor": lambda file, canary: torch.save(torch.ones(3), file),
     "deflated": _deflated,
-    "bytes from a number": _expanding("__builtin__.bytearray", (2 * 10**9,)),
-    "a codec that takes hours": _expanding(
-        "_codecs.encode", ("".join(map(chr, range(300, 9000))) * 30, "punycode")
+    "bytes from a number": _packed("__builtin__.bytearray", 2 * 10**9),
+    "a codec that takes hours": _packed(
+        "_codecs.encode", "".join(map(chr, range(300, 9000))) * 30, "punycode"
     ),
     "a storage that is not there": _claims,
     "an empty archive": lambda file, canary: zipfile.ZipFile(file, "w").close(),

@@ -44,11 +44,13 @@ WORDS: dict[str, Any] = {
 }
 RAW = {"deep": deep(50_000), "a list": "[]", "cut": "{", "empty": ""}
 FILES = ("summary.json", "config.json", "about.json", "manifest.json")
-METRICS: dict[str, pa.Table] = {
-    "no steps": pa.table({"loss": [1.0]}),
-    "text": pa.table({"step": ["a"]}),
-    "lists": pa.table({"step": [[1.0]]}),
-    "5e8 rows": pa.table({"step": pa.chunked_array([np.zeros(5 * 10**7)] * 10)}),
+METRICS: dict[str, Callable[[], pa.Table]] = {
+    "no steps": lambda: pa.table({"loss": [1.0]}),
+    "text": lambda: pa.table({"step": ["a"]}),
+    "lists": lambda: pa.table({"step": [[1.0]]}),
+    "5e8 rows": lambda: pa.table(
+        {"step": pa.chunked_array([np.zeros(5 * 10**7)] * 10)}
+    ),
 }
 
 
@@ -130,11 +132,11 @@ def _raw(file: str, name: str, text: str) -> Case:
     return Case("reports", f"{file}: {name}", make, file)
 
 
-def _metrics(name: str, table: pa.Table) -> Case:
+def _metrics(name: str, table: Callable[[], pa.Table]) -> Case:
     def make(shop: Workshop) -> list[str]:
         path = shop.copy("trained") / "run"
         (path / "metrics.parquet").unlink()
-        pq.write_table(table, path / "metrics.parquet", compression="zstd")
+        pq.write_table(table(), path / "metrics.parquet", compression="zstd")
         return _report(path)
 
     return Case("reports", f"metrics: {name}", make, "trained/run")

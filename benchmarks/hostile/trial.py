@@ -1,5 +1,6 @@
 """Run each case in a child of a process that has everything imported."""
 
+import json
 import os
 import re
 import resource
@@ -36,7 +37,10 @@ class Outcome:
     """Processor time; infinite if the case had to be killed."""
 
     mebibytes: float
-    """Growth of the largest resident size, above the size of the input itself."""
+    """Growth of the resident memory at its peak, above the size of the input itself.
+
+    Looked at every few milliseconds: a gigabyte takes a hundred to be filled.
+    """
 
     ran: bool
     """Whether code from the input ran."""
@@ -63,41 +67,65 @@ def run(case: Case, world: Path, work: Callable[[list[str]], int]) -> Outcome:
     """Make the input, then run the command on it in a child process."""
     with tempfile.TemporaryDirectory() as name, tempfile.TemporaryFile() as log:
         shop = Workshop(world, Path(name))
-        arguments = case.make(shop)
+        arguments = _made(case, shop)
         size = _bytes(shop.folder)
         sys.stdout.flush()
         sys.stderr.flush()
-        # A child begins with what the parent has in memory.
-        start = _resident()
+        # A child begins with what the parent has in memory, but for pages of files:
+        # libraries would show as growth, so they are left out.
+        start = peak = _anonymous(os.getpid())
         began = time.monotonic()
         child = os.fork()
         if child == 0:
             _child(arguments, shop.folder, log.fileno(), work)
         killed = False
         while True:
+            peak = max(peak, _anonymous(child))
             done, status, usage = os.wait4(child, os.WNOHANG)
             if done:
                 break
             if time.monotonic() - began > TIMEOUT and not killed:
                 os.kill(child, signal.SIGKILL)
                 killed = True
-            time.sleep(0.005)
+            time.sleep(0.002)
         log.seek(0)
-        grown = max(0, usage.ru_maxrss - start)
         return Outcome(
             case=case,
             code=os.waitstatus_to_exitcode(status),
             text=log.read().decode(errors="replace"),
             seconds=float("inf") if killed else usage.ru_utime + usage.ru_stime,
-            mebibytes=max(0.0, grown / 1024 - size / 2**20),
+            mebibytes=max(0.0, (peak - start) / 1024 - size / 2**20),
             ran=shop.canary.exists(),
         )
 
 
-def _resident() -> int:
-    """Resident size of this process in KiB."""
-    pages = int(Path("/proc/self/statm").read_text().split()[1])
-    return pages * resource.getpagesize() // 1024
+def _made(case: Case, shop: Workshop) -> list[str]:
+    """Make the input in a process of its own.
+
+    Memory that this process had used before would hide what the command takes.
+    """
+    read, write = os.pipe()
+    child = os.fork()
+    if child == 0:
+        with suppress(BaseException):
+            os.write(write, json.dumps(case.make(shop)).encode())
+            os._exit(0)
+        os._exit(1)
+    os.close(write)
+    with os.fdopen(read, "rb") as made:
+        arguments: list[str] = json.loads(made.read() or b"[]")
+    os.waitpid(child, 0)
+    assert arguments, f"{case.family}: {case.name} could not be made"
+    return arguments
+
+
+def _anonymous(process: int) -> int:
+    """Resident memory of a process in KiB that is of no file; 0 if it has ended."""
+    with suppress(OSError):
+        for line in Path(f"/proc/{process}/status").read_text().splitlines():
+            if line.startswith("RssAnon:"):
+                return int(line.split()[1])
+    return 0
 
 
 def _bytes(folder: Path) -> int:

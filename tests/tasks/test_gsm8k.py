@@ -191,7 +191,7 @@ def test_a_file_of_the_hub_that_is_damaged_is_told(monkeypatch, tmp_path):
     monkeypatch.setattr(
         "huggingface_hub.hf_hub_download", lambda *_, **__: tmp_path / "x.parquet"
     )
-    with pytest.raises(UnreadableProblems, match=r"x\.parquet.*Fetch it again"):
+    with pytest.raises(UnreadableProblems, match=r"x\.parquet.*fetch it again"):
         GSM8K(f"openai/gsm8k@{COMMIT}").problems(Split.TEST)
 
 

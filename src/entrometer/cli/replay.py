@@ -18,7 +18,11 @@ from entrometer.api.settings import read_settings
 from entrometer.cli.difference import first_difference
 from entrometer.cli.parse import Flag, parse
 from entrometer.errors import InvalidValue
+<<<<<<< HEAD
 from entrometer.runs import checkpoints, verified
+=======
+from entrometer.runs import DamagedFile, checkpoints
+>>>>>>> files
 from entrometer.runs.kernel import TABLES
 from entrometer.runs.settings import sealed_settings
 from entrometer.runs.untrusted import read_json
@@ -84,7 +88,7 @@ def _kind(old: Path) -> Kind:
     """What a directory is, by the settings in it."""
     try:
         settings = read_json(old / "config.json")
-    except OSError:
+    except (OSError, DamagedFile):
         settings = {}
     for key, kind in KINDS.items():
         if key not in settings:
