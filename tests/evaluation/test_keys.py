@@ -4,7 +4,7 @@ import pytest
 
 from entrometer.evaluation import chosen_problems, evaluation_key
 from entrometer.policy.precision import Precision
-from entrometer.tasks.task import Split
+from entrometer.tasks.task import Score, Split
 from tests.evaluation.toy import Toy
 
 
@@ -47,3 +47,15 @@ def test_another_name_prompt_or_answer_is_another_evaluation(config):
 
     tasks = [Toy(), Toy(name="other"), Worded(), Revised(), Toy(size=9)]
     assert len({key(task, config) for task in tasks}) == 5
+
+
+def test_a_task_that_judges_otherwise_is_another_evaluation(config):
+    class Kind(Toy):
+        def score(self, problem, response):
+            return Score(1.0, 1.0)
+
+    class Strict(Toy):
+        def score(self, problem, response):
+            return Score(0.0, 1.0)
+
+    assert len({key(task, config) for task in (Toy(), Kind(), Strict())}) == 3

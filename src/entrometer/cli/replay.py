@@ -18,11 +18,7 @@ from entrometer.api.settings import read_settings
 from entrometer.cli.difference import first_difference
 from entrometer.cli.parse import Flag, parse
 from entrometer.errors import InvalidValue
-<<<<<<< HEAD
-from entrometer.runs import checkpoints, verified
-=======
-from entrometer.runs import DamagedFile, checkpoints
->>>>>>> files
+from entrometer.runs import DamagedFile, checkpoints, verified
 from entrometer.runs.kernel import TABLES
 from entrometer.runs.settings import sealed_settings
 from entrometer.runs.untrusted import read_json

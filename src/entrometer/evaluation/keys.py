@@ -5,11 +5,13 @@ from dataclasses import asdict
 
 from entrometer.evaluation.config import EvaluationConfig
 from entrometer.runs.content import content_key
+from entrometer.runs.user_code import code_key
 from entrometer.tasks.content import asked_of
 from entrometer.tasks.task import Problem, Task
 
-FORMAT = 1
-"""Version of what is measured; another one is another evaluation."""
+FORMAT = 2
+"""Version of what is measured and how numbers are judged; another one is another
+evaluation."""
 
 FREE = ("ks", "batch_tokens")
 """Settings that change the table or the rounding, not what is sampled."""
@@ -20,13 +22,14 @@ def evaluation_key(
 ) -> str:
     """Name of an evaluation: a hash of its settings and of all that is asked.
 
-    Of the task it covers the name, the prompts and the reference answers. A verifier
-    that changes by itself should come under another name of the task.
+    Of the task it covers the name, the prompts, the reference answers and, for a task
+    of the user's, its code.
     """
     settings = {k: v for k, v in asdict(config).items() if k not in FREE}
     content = {
         "format": FORMAT,
         "task": task.name,
+        "code": code_key(type(task)),
         "config": settings,
         "problems": asked_of(task, problems),
     }
