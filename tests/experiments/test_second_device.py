@@ -73,6 +73,7 @@ def settings(trained):
         "task": "toy-letters",
         "problems": 8,
         "max_tokens": 6,
+        "format_weight": 0.5,
         "shard": 8,
     }
 

@@ -81,7 +81,9 @@ RIGHT_ANSWERS = st.sampled_from(
 @given(RIGHT_ANSWERS, st.sampled_from(["!", "½", "/x", "/2", r"\pi", "?", "9", "i"]))
 def test_no_right_answer_stays_right_with_a_sign_behind_it(pair, behind):
     reference, answer = pair
-    assert not verify_number(reference, answer.strip() + behind)
+    # Behind a word, a letter makes another word: `18 miles per houri`.
+    if behind != "i" or not answer.strip()[-1].isalpha():
+        assert not verify_number(reference, answer.strip() + behind)
 
 
 @given(RIGHT_ANSWERS, st.sampled_from(["²", "³", "⁻¹", "^2", "**2", "^{2}"]))

@@ -99,4 +99,5 @@ def intervention_names() -> list[str]:
 
 
 def _definition(function: TokenLosses) -> tuple[str, str]:
-    return function.__module__, function.__qualname__
+    # Code that was executed from a string has no module.
+    return str(function.__module__), function.__qualname__

@@ -54,7 +54,9 @@ class Policy:
     def vocabulary(self) -> int:
         """Number of token ids that the embedding has a row for."""
         base: Any = self.base
-        return int(base.get_input_embeddings().num_embeddings)
+        embedding = base.get_input_embeddings()
+        # An adapter on the embedding wraps it.
+        return int(getattr(embedding, "base_layer", embedding).num_embeddings)
 
     def trained(self) -> dict[str, Tensor]:
         """The trained parameters by name, detached; they share the model's memory."""

@@ -130,6 +130,7 @@ def _of(run: Path, *steps: int, device: str) -> dict[str, Any]:
         "problems": trained.problems,
         "temperature": trained.temperature,
         "max_tokens": trained.max_tokens,
+        "format_weight": trained.format_weight,
         "max_grad_norm": trained.max_grad_norm,
         "intervention": trained.intervention,
         "device": device,

@@ -31,7 +31,8 @@ def code_key(*definitions: Callable[..., Any] | None) -> str:
 
 def is_users(definition: Callable[..., Any]) -> bool:
     """Whether a function or class is defined outside this package."""
-    return definition.__module__.partition(".")[0] != __name__.partition(".")[0]
+    # Code that was executed from a string has no module.
+    return str(definition.__module__).partition(".")[0] != __name__.partition(".")[0]
 
 
 def own_modules(definition: Callable[..., Any]) -> list[ModuleType]:

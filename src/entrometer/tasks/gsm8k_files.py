@@ -4,11 +4,13 @@ import json
 from collections.abc import Iterator
 from pathlib import Path
 from textwrap import shorten
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from entrometer.errors import EntrometerError, nearest_name
-from entrometer.runs.hub_names import HubName, hub_name
 from entrometer.tasks.task import Split
+
+if TYPE_CHECKING:
+    from entrometer.runs.hub_names import HubName
 
 LARGEST_FILE = 2**26
 LONGEST_LINE = 2**16
@@ -41,13 +43,16 @@ def find_file(path: str, split: Split, *, remedy: str) -> Path:
             f"{file}: no such file.{nearest_name(file.name, here)} {remedy}"
         )
     if not directory.exists() and not directory.parent.is_dir():
+        # Here: tasks are imported without tables and arrays.
+        from entrometer.runs.hub_names import hub_name
+
         name = hub_name(path)
         if name is not None:
             return _fetch(name, split, remedy)
     raise ProblemsNotFound(f"{path}: expected a directory, got no such one. {remedy}")
 
 
-def _fetch(name: HubName, split: Split, remedy: str) -> Path:
+def _fetch(name: "HubName", split: Split, remedy: str) -> Path:
     try:
         from huggingface_hub import hf_hub_download
 

@@ -5,7 +5,6 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from entrometer.errors import InvalidValue, MissingKey, nearest_name
-from entrometer.runs.user_code import code_key, is_users
 from entrometer.tasks.arithmetic import Arithmetic
 from entrometer.tasks.gsm8k import GSM8K
 from entrometer.tasks.task import Task
@@ -69,16 +68,22 @@ def task_code(name: str) -> str:
 
     A task that is made by a function is covered as far as the function refers to it.
     """
+    # Here: tasks and their verifier are imported without tables and arrays.
+    from entrometer.runs.user_code import code_key
+
     return code_key(_TASKS[name]) if name in _TASKS else ""
 
 
 def user_tasks() -> dict[str, Callable[..., Task]]:
     """Return the tasks that a user registered, by name."""
+    from entrometer.runs.user_code import is_users
+
     return {name: factory for name, factory in _TASKS.items() if is_users(factory)}
 
 
 def _definition(factory: Callable[..., Task]) -> tuple[str, str]:
-    return factory.__module__, factory.__qualname__
+    # Code that was executed from a string has no module.
+    return str(factory.__module__), factory.__qualname__
 
 
 register("arithmetic")(Arithmetic)
