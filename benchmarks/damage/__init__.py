@@ -30,6 +30,7 @@ def run() -> Report:
         resumed = _resumed(whole, Path(folder) / "resumed")
         outcomes = read_everything(whole, Path(folder))
     silent = [o for o in outcomes if o.kind == "silent"]
+    named = [o for o in outcomes if o.kind in ("refused", "stated")]
     return Report(
         [
             Check("damages that were tried", tried, at_least=80),
@@ -39,13 +40,16 @@ def run() -> Report:
             Check("damages that a command met", len(outcomes), at_least=800),
             Check("files among them", len({o.file for o in outcomes}), at_least=60),
             Check("damages read without a word", len(silent), at_most=0),
+            Check("share that is named", len(named) / len(outcomes), at_least=1),
         ],
         figures={
             "missed": missed,
             "silent": [str(o) for o in silent],
             "refused": sum(o.kind == "refused" for o in outcomes),
             "stated": sum(o.kind == "stated" for o in outcomes),
-            "same_results_to_the_bit": sum(o.kind == "same" for o in outcomes),
+            "unnamed_with_the_same_results": [
+                str(o) for o in outcomes if o.kind == "same"
+            ],
         },
     )
 

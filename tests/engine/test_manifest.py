@@ -47,6 +47,40 @@ def test_a_damaged_log_lists_nothing(store, log):
     Manifest(store).require_whole("a.txt")
 
 
+def notes(store, reused=("a.txt",), made=()):
+    return " ".join(Manifest(store).notes(reused, made))
+
+
+def test_a_whole_log_has_no_notes(store):
+    assert notes(store) == ""
+    assert notes(store, made=["b.txt"]) == ""
+
+
+@pytest.mark.parametrize("place", range(0, 160, 7))
+def test_a_flipped_byte_of_the_log_is_named(store, place):
+    content = bytearray((store / LOG).read_bytes())
+    content[place % len(content)] ^= 1
+    (store / LOG).write_bytes(content)
+    assert LOG in notes(store)
+
+
+@pytest.mark.parametrize(
+    "change", [lambda b: b"", lambda b: b[:-1], lambda b: b[:50], lambda b: b + b"\0"]
+)
+def test_a_log_that_is_cut_or_longer_is_named(store, change):
+    (store / LOG).write_bytes(change((store / LOG).read_bytes()))
+    assert LOG in notes(store)
+
+
+def test_a_store_without_its_log_is_named(store):
+    (store / LOG).unlink()
+    assert "does not list 1 of the stored passes, such as a.txt" in notes(store)
+
+
+def test_a_result_that_is_listed_and_missing_is_named(store):
+    assert "computed again, such as a.txt" in notes(store, reused=(), made=["a.txt"])
+
+
 def test_a_result_of_several_files_has_one_hash_of_all(tmp_path):
     path = tmp_path / "sum.safetensors"
     tensors = {f"x{i}": torch.full((4,), float(i)) for i in range(3)}

@@ -216,7 +216,7 @@ def test_a_run_that_was_moved_goes_on(run, checkpoints, config, monkeypatch, tmp
 
 
 @pytest.mark.parametrize("path", [rollouts_path, measures_path])
-@pytest.mark.parametrize("harm", ["cut", "flip"])
+@pytest.mark.parametrize("harm", ["cut", "flip", "delete"])
 def test_a_damaged_shard_is_computed_again_and_it_is_told(
     run, checkpoints, config, sampled, path, harm
 ):
@@ -226,6 +226,8 @@ def test_a_damaged_shard_is_computed_again_and_it_is_told(
     content = bytearray(file.read_bytes())
     content[40] ^= 0xFF
     file.write_bytes(content[:100] if harm == "cut" else content)
+    if harm == "delete":
+        file.unlink()
     sampled.calls.clear()
     notes: list[str] = []
     again = evaluate(
@@ -234,7 +236,7 @@ def test_a_damaged_shard_is_computed_again_and_it_is_told(
     assert sampled.calls == [("checkpoint-8", [4, 5, 6, 7])]
     told = [note for note in notes if note.startswith("computed again")]
     assert len(told) == 1
-    assert "checkpoint-8/measures-0001.parquet" in told[0]
+    assert f"checkpoint-8/{file.name}" in told[0]
     assert table_of(again) == before
 
 

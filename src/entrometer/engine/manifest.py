@@ -7,7 +7,7 @@ beside them is for people, and for whoever counts.
 import errno
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
@@ -36,7 +36,7 @@ class Manifest:
         self._store = store
         entries = os.scandir(store) if store.is_dir() else ()
         self._names = {entry.name for entry in entries}
-        self._hashes: dict[str, set[str]] | None = None
+        self._log: tuple[dict[str, set[str]], int] | None = None
 
     def __contains__(self, name: object) -> bool:
         return name in self._names
@@ -47,18 +47,50 @@ class Manifest:
         A result that the log does not list, because its driver was killed in between,
         is left to the checks of its reader.
         """
-        if self._hashes is None:
-            self._hashes = {}
-            for row in read_log(self._store) if (self._store / LOG).is_file() else ():
-                # Two processes may have made the same result, with other rounding.
-                self._hashes.setdefault(row.name, set()).add(row.sha256)
-        listed = self._hashes.get(name, set()) - {""}
+        listed = self._listed()[0].get(name, set()) - {""}
         path = self._store / name
         if listed and result_sha256(path) not in listed:
             raise DamagedFile(
                 f"{path}: expected the content that {LOG} lists, got another; delete "
                 "the file, then go on with --resume"
             )
+
+    def notes(self, reused: Iterable[str], made: Iterable[str]) -> Iterator[str]:
+        """Yield what a reader of the results should know of the log.
+
+        Args:
+            reused: Results of the store that are used as they are.
+            made: Results that are computed because the store lacks them.
+        """
+        listed, unreadable = self._listed()
+        if unreadable:
+            yield (
+                f"{self._store / LOG}: {unreadable} lines cannot be read; the passes "
+                "that they listed are reused without a comparison"
+            )
+        unlisted = [name for name in dict.fromkeys(reused) if name not in listed]
+        if unlisted:
+            yield (
+                f"{self._store / LOG}: does not list {len(unlisted)} of the stored "
+                f"passes, such as {unlisted[0]}; they are reused without a comparison"
+            )
+        lost = [name for name in dict.fromkeys(made) if name in listed]
+        if lost:
+            yield (
+                f"{self._store}: {len(lost)} passes that {LOG} lists are missing and "
+                f"computed again, such as {lost[0]}"
+            )
+
+    def _listed(self) -> tuple[dict[str, set[str]], int]:
+        """Hashes of each result that the log lists, and lines that cannot be read."""
+        if self._log is None:
+            hashes: dict[str, set[str]] = {}
+            rows, unreadable = _parse(self._store)
+            for row in rows:
+                # Two processes may have made the same result, with other rounding.
+                hashes.setdefault(row.name, set()).add(row.sha256)
+            self._log = hashes, unreadable
+        return self._log
 
     def add(self, row: Row) -> None:
         """Note that a result is there."""
@@ -69,19 +101,38 @@ class Manifest:
             if file.read() not in (b"", b"\n"):
                 # A crash cut the last line short: it stays a line of its own.
                 file.write(b"\n")
-            file.write(json.dumps(asdict(row)).encode() + b"\n")
+            line = asdict(row) | {"check": _check(row)}
+            file.write(json.dumps(line).encode() + b"\n")
 
 
 def read_log(store: Path) -> list[Row]:
     """The rows of a store; a line that a crash cut short is passed over."""
-    rows = []
+    return _parse(store)[0]
+
+
+def _parse(store: Path) -> tuple[list[Row], int]:
+    """Rows of the log, and how many of its lines are none."""
+    rows: list[Row] = []
+    unreadable = 0
+    if not (store / LOG).is_file():
+        return rows, unreadable
     with open(store / LOG, encoding="utf-8", errors="replace") as file:
         for line in file:
             try:
-                rows.append(Row(**json.loads(line)))
-            except (ValueError, TypeError, RecursionError):
-                continue
-    return rows
+                content = json.loads(line)
+                check = content.pop("check", None)
+                row = Row(**content)
+                if check not in (None, _check(row)) or not line.endswith("\n"):
+                    raise ValueError("it was altered or cut short")
+                rows.append(row)
+            except (AttributeError, RecursionError, TypeError, ValueError):
+                unreadable += 1
+    return rows, unreadable
+
+
+def _check(row: Row) -> str:
+    """Eight digits of a hash, by which an altered line is seen."""
+    return content_key(asdict(row))[:8]
 
 
 def result_sha256(path: Path) -> str:

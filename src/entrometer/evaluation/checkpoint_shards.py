@@ -1,14 +1,20 @@
 """The shards of one checkpoint, drawn where they are missing and read where not."""
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from entrometer.estimators import PromptSums
 from entrometer.evaluation.config import EvaluationConfig
 from entrometer.evaluation.draw import draw_shard
 from entrometer.evaluation.results import shard_statistics
-from entrometer.evaluation.shards import Shard, read_shard, write_shard
+from entrometer.evaluation.shards import (
+    Shard,
+    measures_path,
+    read_shard,
+    rollouts_path,
+    write_shard,
+)
 from entrometer.policy import Policy
 from entrometer.runs import DamagedFile
 from entrometer.tasks.task import Problem, Task
@@ -32,6 +38,9 @@ class CheckpointShards:
 
     parts: tuple[tuple[Problem, ...], ...]
     """The problems of each shard."""
+
+    altered: Mapping[str, str] = field(default_factory=dict)
+    """Files that are not as they were sealed, and what is wrong with them."""
 
     def sums(
         self,
@@ -70,6 +79,11 @@ class CheckpointShards:
         return f"part {number} of {self.subject}"
 
     def _finished(self, number: int, tell: Callable[[int, str], None]) -> Shard | None:
+        for path in (rollouts_path, measures_path):
+            name = f"{self.directory.name}/{path(self.directory, number).name}"
+            if name in self.altered:
+                tell(0, f"computed again: {self.altered[name]}")
+                return None
         try:
             return read_shard(self.directory, number, self._subject(number))
         except DamagedFile as error:

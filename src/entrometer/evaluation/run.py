@@ -19,6 +19,7 @@ from entrometer.evaluation.table import write_table
 from entrometer.policy import load_policy
 from entrometer.policy.content import weights_key
 from entrometer.runs import hold, seal, verified
+from entrometer.runs.complete import damages
 from entrometer.runs.settings import CONFIG, as_json, save_settings
 from entrometer.tasks.task import Task
 
@@ -94,6 +95,8 @@ def evaluate(
         tell(0, note)
     kept, found = [], []
     with hold(directory):
+        # Before the new settings take the place of the manifest that lists the shards.
+        altered = damages(directory)
         save_settings(directory, about, {"kind": "evaluation", "finished": False})
         for step, path in ordered:
             verified(path, beside=False)
@@ -103,6 +106,11 @@ def evaluate(
                 directory=directory / f"checkpoint-{step}",
                 subject=f"{key} of {weights_key(path, base)}",
                 parts=parts,
+                altered={
+                    name: str(error)
+                    for name, error in altered.items()
+                    if name.startswith(f"checkpoint-{step}/")
+                },
             )
             load = partial(
                 load_policy, path, base=base, precision=config.precision, device=device

@@ -1,5 +1,6 @@
 """Carries requests out, those that the store has not."""
 
+import logging
 from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
@@ -9,6 +10,8 @@ from entrometer.engine.schedule import name_of
 from entrometer.experiments.requests import Request
 from entrometer.experiments.requests.divided import with_pieces
 from entrometer.experiments.requests.make_worker import MakeWorker
+
+logger = logging.getLogger(__name__)
 
 Stages = dict[str, dict[str, float | int]]
 """Passes and seconds by kind."""
@@ -40,8 +43,14 @@ def carry_out(
         done, total = behind + status.done, behind + status.total + ahead
         progress(replace(status, done=done, total=total))
 
+    requests = list(requests)
+    works = missing(requests, store)
+    have = Manifest(store)
+    reused = [name for name in map(name_of, requests) if name in have]
+    for note in have.notes(reused, map(name_of, works)):
+        logger.warning("%s", note)
     rows = engine.carry_out(
-        missing(requests, store),
+        works,
         worker=MakeWorker.with_registered(),
         store=store,
         progress=tell,

@@ -162,6 +162,24 @@ def vouched(path: Path) -> bool:
     return False
 
 
+def damages(directory: Path) -> dict[str, IncompleteDirectory]:
+    """Return what is wrong with each listed file of a directory, by its name.
+
+    Nothing for a directory that is unsealed or whose manifest is damaged itself.
+    """
+    found = {}
+    try:
+        listed = _read_manifest(directory)["files"]
+    except IncompleteDirectory:
+        return {}
+    for name, record in listed.items():
+        try:
+            _compare(directory, name, record)
+        except IncompleteDirectory as error:
+            found[name] = error
+    return found
+
+
 def checkpoints(run: Path) -> list[tuple[int, Path]]:
     """Directories `checkpoint-N` of a run by N, whether complete or not."""
     found = []
