@@ -4,7 +4,12 @@ from pathlib import Path
 
 from entrometer.policy.adapter import CONFIG as ADAPTER_CONFIG
 from entrometer.policy.adapter import base_of
-from entrometer.policy.sources import local_directory, require_plain_files
+from entrometer.policy.sources import (
+    SourceNotFound,
+    UnreadableSource,
+    local_directory,
+    require_plain_files,
+)
 from entrometer.policy.weights import read_shapes, weight_files
 from entrometer.runs.content import content_key, file_sha256
 
@@ -38,7 +43,13 @@ def weights_key(checkpoint: Path | str, base: str | Path | None) -> str:
         base = recorded if recorded and Path(recorded).is_dir() else None
     named: str | dict[str, str] | None = None if base is None else str(base)
     if base is not None and Path(base).expanduser().is_dir():
-        named = _digests(Path(base).expanduser())
+        try:
+            named = _digests(Path(base).expanduser())
+        except (SourceNotFound, UnreadableSource) as error:
+            raise type(error)(
+                f"{directory}: the base of this adapter, {base}, cannot be read: "
+                f"{error}"
+            ) from error
     return content_key({"base": named, "files": files})
 
 

@@ -19,6 +19,7 @@ from entrometer.runs import (
     newest_complete,
     verify,
 )
+from entrometer.runs.atomic import naming_full_disk
 from entrometer.runs.settings import as_json, difference, sealed_settings
 from entrometer.tasks import Split, Task, task
 from entrometer.tasks.content import problems_key
@@ -120,7 +121,9 @@ def _settle(config: TrainConfig, run: Path, task: Task) -> None:
         )
     processes().wait_for_everyone()
     if processes().is_main_process:
-        save_config(config, run, problems=problems)
+        run.mkdir(parents=True, exist_ok=True)
+        with naming_full_disk(run):
+            save_config(config, run, problems=problems)
     processes().wait_for_everyone()
 
 
