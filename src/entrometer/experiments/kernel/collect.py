@@ -36,8 +36,9 @@ def collect(
             found.sketches.extend(sketches(kernel))
             found.whole.append(whole(kernel))
         for update in point.updates:
-            found.predictions.extend(predictions(point, update, store))
-            found.signal.append(signal(point, update, store))
+            rows = list(predictions(point, update, store))
+            found.predictions.extend(rows)
+            found.signal.append(signal(point, update, rows, store))
     return found
 
 

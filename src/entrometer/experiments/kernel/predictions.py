@@ -1,6 +1,6 @@
 """Changes of held-out log-probs: predicted by the kernel, measured, by momentum."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +15,12 @@ from entrometer.runs.kernel import Prediction
 from entrometer.runs.signal import UpdateSignal
 
 
-def signal(point: CheckpointPlan, update: UpdatePlan, store: Path) -> UpdateSignal:
+def signal(
+    point: CheckpointPlan,
+    update: UpdatePlan,
+    rows: Sequence[Prediction],
+    store: Path,
+) -> UpdateSignal:
     """Return the groups with signal, and momentum's part of held-out log-probs.
 
     Both changes are means over the held-out responses.
@@ -33,7 +38,6 @@ def signal(point: CheckpointPlan, update: UpdatePlan, store: Path) -> UpdateSign
     mean = sums.total("history") / count
     momentum = linearise(sums, mean, {"history": 1 / count, "responses": -mean / count})
     with_signal, groups = update.step.read_batch(store).groups_with_signal
-    rows = predictions(point, update, store)
     return UpdateSignal(
         checkpoint=point.name,
         update=update.name,
