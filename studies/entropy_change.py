@@ -12,7 +12,8 @@ from pathlib import Path
 from entrometer.experiments.entropy_change.config import MeasureConfig
 from entrometer.experiments.entropy_change.measure import measure
 from entrometer.experiments.entropy_change.plan import plan
-from entrometer.runs.measurement import TABLES
+from entrometer.runs.rows import table_classes
+from entrometer.runs.tables.measure import MeasureTables
 from studies.collected import checkpoints, collected
 from studies.entropy_change_halves import halves
 from studies.entropy_change_tables import tables
@@ -44,7 +45,13 @@ CONFIGS = {
 def main(run: Path) -> None:
     """Measure, collect, print."""
     found = {
-        name: collected(measure, config, TABLES, run=run / name, folder=HERE / name)
+        name: collected(
+            measure,
+            config,
+            table_classes(MeasureTables),
+            run=run / name,
+            folder=HERE / name,
+        )
         for name, config in CONFIGS.items()
     }
     config = CONFIGS["float32"]

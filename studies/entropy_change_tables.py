@@ -4,12 +4,12 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
-from entrometer.runs.measurement import Measurement
+from entrometer.runs.tables.measure import MeasureTables
 from studies.entropy_change_halves import Halves
 from studies.markdown import table
 
 
-def tables(found: Mapping[str, Measurement], halves: Sequence[Halves]) -> str:
+def tables(found: Mapping[str, MeasureTables], halves: Sequence[Halves]) -> str:
     """All of them, as Markdown."""
     parts = [
         _power(found["float64"]),
@@ -23,7 +23,7 @@ def tables(found: Mapping[str, Measurement], halves: Sequence[Halves]) -> str:
     return "\n\n".join(parts)
 
 
-def _power(found: Measurement) -> str:
+def _power(found: MeasureTables) -> str:
     return table(
         (
             *("checkpoint", "weighting", "slope of log Δh on log η", "R²"),
@@ -42,7 +42,7 @@ def _power(found: Measurement) -> str:
     )
 
 
-def _errors(found: Mapping[str, Measurement]) -> str:
+def _errors(found: Mapping[str, MeasureTables]) -> str:
     return table(
         ("run", "η", "pair", "mean", "standard deviation, worst of the updates"),
         (
@@ -56,7 +56,7 @@ def _errors(found: Mapping[str, Measurement]) -> str:
     )
 
 
-def _calibration(found: Measurement, halves: Sequence[Halves]) -> str:
+def _calibration(found: MeasureTables, halves: Sequence[Halves]) -> str:
     covered = {(x.checkpoint, x.update, x.eta): x.covered for x in halves}
     star = {
         (t.checkpoint, t.update): t.eta_star
@@ -83,14 +83,14 @@ def _calibration(found: Measurement, halves: Sequence[Halves]) -> str:
     )
 
 
-def _needed(found: Measurement) -> str:
+def _needed(found: MeasureTables) -> str:
     return table(
         ("entropy", "quantity", "weighting", "fewer prompts, median [least, most]"),
         _spared(found),
     )
 
 
-def _spared(found: Measurement) -> Iterator[list[str]]:
+def _spared(found: MeasureTables) -> Iterator[list[str]]:
     for per in ("sequence", "token"):
         for quantity in ("slope", "change"):
             rows = [n for n in found.needed if (n.per, n.quantity) == (per, quantity)]
@@ -101,7 +101,7 @@ def _spared(found: Measurement) -> Iterator[list[str]]:
                 yield [f"per {per}", quantity, way, f"{median} {ends}"]
 
 
-def _variances(found: Measurement) -> str:
+def _variances(found: MeasureTables) -> str:
     return table(
         (
             *("checkpoint, update", "this batch's part of h′", "V_X", "V_Y", "V_XY"),
@@ -120,7 +120,7 @@ def _variances(found: Measurement) -> str:
     )
 
 
-def _convergence(found: Measurement) -> str:
+def _convergence(found: MeasureTables) -> str:
     return table(
         ("checkpoint", "prompts", "estimator", "mean", "50%", "80%", "95%"),
         (

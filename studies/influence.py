@@ -11,7 +11,8 @@ from pathlib import Path
 
 from entrometer.experiments.influence.config import InfluenceConfig
 from entrometer.experiments.influence.influence import influence
-from entrometer.runs.influence import TABLES
+from entrometer.runs.rows import table_classes
+from entrometer.runs.tables.influence import InfluenceTables
 from studies.collected import checkpoints, collected
 from studies.influence_tables import tables
 
@@ -29,7 +30,17 @@ CONFIG = InfluenceConfig(
 def main(run: Path) -> None:
     """Measure, collect, print."""
     folder = run / "influence"
-    print(tables(collected(influence, CONFIG, TABLES, run=folder, folder=HERE)))
+    print(
+        tables(
+            collected(
+                influence,
+                CONFIG,
+                table_classes(InfluenceTables),
+                run=folder,
+                folder=HERE,
+            )
+        )
+    )
 
 
 if __name__ == "__main__":

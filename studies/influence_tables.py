@@ -9,7 +9,8 @@ from pathlib import Path
 
 import numpy as np
 
-from entrometer.runs.influence import TABLES, InfluenceTables, Token
+from entrometer.runs.rows import table_classes
+from entrometer.runs.tables.influence import InfluenceTables, Token
 from studies.chance import HEADS, Difference, chance
 from studies.collected import committed_tables
 from studies.markdown import table
@@ -20,7 +21,7 @@ HERE = Path(__file__).parent / "influence"
 
 def committed() -> InfluenceTables:
     """The tables that are kept here."""
-    return InfluenceTables(**committed_tables(HERE, TABLES))
+    return InfluenceTables(**committed_tables(HERE, table_classes(InfluenceTables)))
 
 
 def tables(found: InfluenceTables) -> str:

@@ -11,7 +11,8 @@ from pathlib import Path
 
 from entrometer.experiments.comparison.compare import compare
 from entrometer.experiments.comparison.config import CompareConfig
-from entrometer.runs.comparison import TABLES
+from entrometer.runs.rows import table_classes
+from entrometer.runs.tables.compare import CompareTables
 from studies.collected import checkpoints, collected
 from studies.interventions_tables import tables
 
@@ -44,7 +45,7 @@ def main(run: Path) -> None:
         name: collected(
             compare,
             settings,
-            TABLES,
+            table_classes(CompareTables),
             run=run / f"interventions-{name}",
             folder=HERE / name,
         )

@@ -15,7 +15,8 @@ import numpy as np
 from scipy import stats
 
 from entrometer.report.agreement import agreement, gain
-from entrometer.runs.comparison import TABLES, ComparisonTables, Outcome
+from entrometer.runs.rows import table_classes
+from entrometer.runs.tables.compare import CompareTables, Outcome
 from studies.chance import HEADS, Difference, chance
 from studies.collected import committed_tables
 from studies.markdown import table
@@ -24,15 +25,17 @@ from studies.signal import after
 HERE = Path(__file__).parent / "interventions"
 OBJECTIVES = ("entropy", "reward")
 
-Found = Mapping[str, ComparisonTables]
+Found = Mapping[str, CompareTables]
 Pair = tuple[Outcome, Outcome]
 """A remedy's row, and plain's at the same point."""
 
 
-def committed() -> dict[str, ComparisonTables]:
+def committed() -> dict[str, CompareTables]:
     """The comparisons whose tables are kept here."""
     return {
-        kind: ComparisonTables(**committed_tables(HERE / kind, TABLES))
+        kind: CompareTables(
+            **committed_tables(HERE / kind, table_classes(CompareTables))
+        )
         for kind in ("recorded", "stale")
     }
 
@@ -46,11 +49,11 @@ def tables(found: Found) -> str:
     return "\n\n".join(part(found) for part in parts)
 
 
-def _tried(own: ComparisonTables, objective: str) -> list[Outcome]:
+def _tried(own: CompareTables, objective: str) -> list[Outcome]:
     return [o for o in own.outcomes if o.tried and o.objective == objective]
 
 
-def _pairs(own: ComparisonTables, objective: str) -> list[Pair]:
+def _pairs(own: CompareTables, objective: str) -> list[Pair]:
     """Losses that differ from plain, each with plain at the same checkpoint."""
     tried = _tried(own, objective)
     plain = {o.checkpoint: o for o in tried if o.name == "dr-grpo"}
@@ -227,7 +230,7 @@ def _group(some: Iterable[str]) -> str:
 
 
 def _by_point(
-    head: str, own: ComparisonTables, objective: str, cell: Callable[[Outcome], str]
+    head: str, own: CompareTables, objective: str, cell: Callable[[Outcome], str]
 ) -> str:
     """A row per intervention that was tried, a column per checkpoint."""
     names = dict.fromkeys(

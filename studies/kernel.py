@@ -11,7 +11,8 @@ from pathlib import Path
 
 from entrometer.experiments.kernel.config import KernelConfig
 from entrometer.experiments.kernel.kernel import kernel
-from entrometer.runs.kernel import TABLES
+from entrometer.runs.rows import table_classes
+from entrometer.runs.tables.kernel import KernelTables
 from studies.collected import checkpoints, collected
 from studies.kernel_tables import tables
 
@@ -25,7 +26,13 @@ CONFIG = KernelConfig(
 def main(run: Path) -> None:
     """Measure, collect, print."""
     folder = run / "kernel"
-    print(tables(collected(kernel, CONFIG, TABLES, run=folder, folder=HERE)))
+    print(
+        tables(
+            collected(
+                kernel, CONFIG, table_classes(KernelTables), run=folder, folder=HERE
+            )
+        )
+    )
 
 
 if __name__ == "__main__":

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from entrometer.runs.kernel import KernelTables
+from entrometer.runs.tables.kernel import KernelTables
 from studies.markdown import table
 
 

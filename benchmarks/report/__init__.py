@@ -11,7 +11,7 @@ from benchmarks.report.chromium import Opened, open_page
 from benchmarks.report.hostile import ACTIVE, hostile_texts
 from benchmarks.report.synthetic import Shape, measurement, write
 from entrometer.report import write_report
-from entrometer.runs.measurement import Measurement, Sample
+from entrometer.runs.tables.measure import MeasureTables, Sample
 
 TOKENS = 100_000
 POLICY = (
@@ -91,7 +91,7 @@ def run() -> Report:
 
 def hostile_run(
     texts: list[str],
-) -> tuple[Measurement, dict[str, Any], dict[str, Any]]:
+) -> tuple[MeasureTables, dict[str, Any], dict[str, Any]]:
     """A measurement in which whatever can be text is hostile."""
     # Parquet is UTF-8: half a surrogate pair can come by JSON only.
     whole = [t for t in texts if t.isascii() or t.encode(errors="ignore").decode() == t]
@@ -99,7 +99,7 @@ def hostile_run(
     plain = measurement(
         Shape(checkpoints=("",), updates=("",), etas=(1e-5, 3e-4), prompts=64)
     )
-    made = Measurement([], [], [], [], [], [], _samples(whole))
+    made = MeasureTables([], [], [], [], [], [], _samples(whole))
     pairs = zip(names[::2], [*names[1::2], ""], strict=False)
     for number, (checkpoint, update) in enumerate(pairs):
         who = {"checkpoint": checkpoint, "update": update}
@@ -120,7 +120,7 @@ def hostile_run(
 
 def altered(
     answer: dict[str, Any],
-    made: Measurement,
+    made: MeasureTables,
     summary: dict[str, Any],
     config: dict[str, Any],
 ) -> list[str]:
@@ -152,7 +152,7 @@ def carried(text: str) -> str:
 
 
 def _places(
-    made: Measurement, summary: dict[str, Any], config: dict[str, Any]
+    made: MeasureTables, summary: dict[str, Any], config: dict[str, Any]
 ) -> dict[str, list[str]]:
     return {
         "heading": [summary["title"]],

@@ -15,7 +15,7 @@ from benchmarks.report.synthetic_kernel import Shape as KernelShape
 from benchmarks.report.synthetic_kernel import kernel
 from entrometer import report
 from entrometer.report import write_report
-from entrometer.runs.influence import InfluenceTables, Token
+from entrometer.runs.tables.influence import InfluenceTables, Token
 
 TOKENS = 100_000
 OWN = (Path(report.__file__).parent / "heat" / "heat.js").read_text(encoding="utf-8")

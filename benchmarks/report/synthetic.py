@@ -9,22 +9,20 @@ from typing import Any
 
 import numpy as np
 
-from entrometer.runs import comparison, influence, kernel
-from entrometer.runs import measurement as measured
-from entrometer.runs.comparison import ComparisonTables
-from entrometer.runs.influence import InfluenceTables
-from entrometer.runs.kernel import KernelTables
-from entrometer.runs.measurement import (
+from entrometer.runs.rows import table_classes, write_rows
+from entrometer.runs.tables.compare import CompareTables
+from entrometer.runs.tables.influence import InfluenceTables
+from entrometer.runs.tables.kernel import KernelTables
+from entrometer.runs.tables.measure import (
     Change,
     Convergence,
     ErrorStudy,
-    Measurement,
+    MeasureTables,
     Needed,
     Sample,
     Term,
     Variance,
 )
-from entrometer.runs.rows import write_rows
 
 ETAS = tuple(10.0 ** (e / 2) for e in range(-16, -3))
 RATE = 3e-4
@@ -34,12 +32,6 @@ WAYS = (
     ("doubly_robust", "constant", 1.2),
     ("doubly_robust", "prefix", 0.9),
 )
-KINDS: dict[type, dict[str, type]] = {
-    Measurement: measured.TABLES,
-    InfluenceTables: influence.TABLES,
-    KernelTables: kernel.TABLES,
-    ComparisonTables: comparison.TABLES,
-}
 FLOORS = {"float64": 2e-17, "float32": 3e-8}
 
 
@@ -59,10 +51,10 @@ class Shape:
 
 def measurement(
     shape: Shape, samples: Sequence[Sample] = (), seed: int = 0
-) -> Measurement:
+) -> MeasureTables:
     """Tables with a linear regime, noise that falls with the sample, and a floor."""
     rng = np.random.default_rng(seed)
-    made = Measurement([], [], [], [], [], [], list(samples))
+    made = MeasureTables([], [], [], [], [], [], list(samples))
     for place, checkpoint in enumerate(shape.checkpoints):
         slope = shape.slopes[place % len(shape.slopes)]
         for precision in shape.precisions:
@@ -89,13 +81,13 @@ def measurement(
 
 def write(
     run: Path,
-    made: Measurement | InfluenceTables | KernelTables | ComparisonTables,
+    made: MeasureTables | InfluenceTables | KernelTables | CompareTables,
     summary: dict[str, Any],
     config: dict[str, Any] | None = None,
 ) -> Path:
     """Leave behind what a finished measurement does, for a report to read."""
     (run / "results").mkdir(parents=True)
-    for name, kind in KINDS[type(made)].items():
+    for name, kind in table_classes(type(made)).items():
         write_rows(run / "results" / f"{name}.parquet", kind, getattr(made, name))
     about = {"versions": {"torch": "2.13.0"}, "seconds": {"passes": 812.4}}
     for name, body in (

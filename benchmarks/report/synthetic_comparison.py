@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from entrometer.runs.comparison import (
-    ComparisonTables,
+from entrometer.runs.tables.compare import (
+    CompareTables,
     FrontierPoint,
     Outcome,
     Remedy,
@@ -39,10 +39,10 @@ class Shape:
     truth: bool = True
 
 
-def comparison(shape: Shape, seed: int = 0) -> ComparisonTables:
+def comparison(shape: Shape, seed: int = 0) -> CompareTables:
     """Remedies that trade reward for entropy, below a frontier that trades better."""
     rng = np.random.default_rng(seed)
-    made = ComparisonTables([], [], [])
+    made = CompareTables()
     for checkpoint in shape.checkpoints:
         for update in shape.updates:
             for minibatch in shape.minibatches:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from entrometer.runs.influence import (
+from entrometer.runs.tables.influence import (
     Balance,
     Diagonal,
     Group,
@@ -56,7 +56,7 @@ class Shape:
 def influence(shape: Shape, seed: int = 0) -> InfluenceTables:
     """Tables with heavy tails, sums that agree, and a few tokens that do most."""
     rng = np.random.default_rng(seed)
-    made = InfluenceTables([], [], [], [], [], [], [])
+    made = InfluenceTables()
     for place, checkpoint in enumerate(shape.checkpoints):
         for update in shape.updates:
             who: Who = {"checkpoint": checkpoint, "update": update}

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from entrometer.runs.kernel import (
+from entrometer.runs.tables.kernel import (
     Block,
     Eigenvalue,
     Element,
@@ -33,7 +33,7 @@ class Shape:
 def kernel(shape: Shape, seed: int = 0) -> KernelTables:
     """Tables of a kernel with a heavy spectrum and elements that grow with length."""
     rng = np.random.default_rng(seed)
-    made = KernelTables([], [], [], [], [], [], [])
+    made = KernelTables()
     for place, checkpoint in enumerate(shape.checkpoints):
         made.predictions.extend(_predictions(checkpoint, rng))
         for metric in shape.metrics:

@@ -25,8 +25,8 @@ import pandas as pd
 from scipy.stats import spearmanr
 
 from entrometer.report.agreement import agreement, gain
-from entrometer.runs.comparison import Outcome
 from entrometer.runs.rows import read_rows
+from entrometer.runs.tables.compare import Outcome
 
 study = Path("../../studies/interventions")
 both = pd.concat(

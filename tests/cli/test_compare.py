@@ -8,7 +8,8 @@ import pytest
 from entrometer import read
 from entrometer.cli import main
 from entrometer.experiments.requests import Worker
-from entrometer.runs.comparison import read_comparison
+from entrometer.runs.rows import read_tables
+from entrometer.runs.tables.compare import CompareTables
 from tests.cli.conftest import CONFIG, at, quietly, strictly
 
 FEW = [
@@ -66,7 +67,7 @@ def test_text_ranks_the_remedies_and_says_the_advice(compared):
     listed = [name for line in same for name in line.split(", ") if name != "none"]
     assert len(rows) + len(listed) == 6
     assert {"kl-cov", "clip-higher"} <= set(same[0].split(", "))
-    (plain, *_) = read_comparison(compared).outcomes
+    (plain, *_) = read_tables(compared, CompareTables).outcomes
     assert plain.name == "dr-grpo"
 
 

@@ -8,7 +8,8 @@ import pytest
 from entrometer import read
 from entrometer.cli import main
 from entrometer.experiments.requests import Worker
-from entrometer.runs.influence import read_influence
+from entrometer.runs.rows import read_tables
+from entrometer.runs.tables.influence import InfluenceTables
 from tests.cli.conftest import CONFIG, FEW, at, strictly
 
 
@@ -29,7 +30,7 @@ def test_too_few_prompts_for_the_folds_are_one_line(trained, tmp_path, capsys):
 
 def test_text_has_the_balance_the_most_draining_tokens_and_the_kinds(influenced):
     text = read(influenced).told(None)
-    found = read_influence(influenced)
+    found = read_tables(influenced, InfluenceTables)
     summary = json.loads((influenced / "summary.json").read_bytes())
     assert all(sentence in text for sentence in summary["sentences"])
     for part in ("batch", "history", "decay", "total", "past-1", "older"):

@@ -8,7 +8,8 @@ import pytest
 from entrometer import read
 from entrometer.cli import main
 from entrometer.experiments.requests import Worker
-from entrometer.runs.kernel import read_kernel
+from entrometer.runs.rows import read_tables
+from entrometer.runs.tables.kernel import KernelTables
 from tests.cli.conftest import CONFIG, at, quietly, strictly
 
 FEW = [
@@ -46,7 +47,7 @@ def test_too_few_problems_are_one_line(trained, tmp_path, capsys):
 
 def test_text_has_the_whole_and_the_blocks(kernelled):
     text = read(kernelled).told(None)
-    found = read_kernel(kernelled)
+    found = read_tables(kernelled, KernelTables)
     summary = json.loads((kernelled / "summary.json").read_bytes())
     assert all(sentence in text for sentence in summary["sentences"])
     for metric in ("sgd", "adam"):

@@ -13,7 +13,8 @@ from entrometer.api import finished
 from entrometer.cli import main
 from entrometer.experiments.requests import Worker
 from entrometer.runs import seal, verify
-from entrometer.runs.measurement import read_measurement
+from entrometer.runs.rows import read_tables
+from entrometer.runs.tables.measure import MeasureTables
 from entrometer.training.config import save_config
 from tests.cli.conftest import CONFIG, SMALL, at, strictly
 
@@ -173,7 +174,7 @@ def test_passes_of_another_store_are_found(trained, measured, tmp_path, monkeypa
     arguments = ["measure", "--run", str(tmp_path / "run"), "--no-report"]
     store = ["--store", str(measured / "passes")]
     assert main([*arguments, *at(trained, 2), *SMALL, *store]) == 0
-    new, old = (read_measurement(run) for run in (tmp_path / "run", measured))
+    new, old = (read_tables(run, MeasureTables) for run in (tmp_path / "run", measured))
     # As text, in which NaN equals NaN.
     assert repr(new) == repr(old)
 

@@ -8,8 +8,8 @@ import pytest
 from entrometer.cli import main
 from entrometer.cli.replay import KINDS
 from entrometer.runs import seal, verify
-from entrometer.runs.measurement import Change, read_measurement
-from entrometer.runs.rows import write_rows
+from entrometer.runs.rows import read_tables, write_rows
+from entrometer.runs.tables.measure import Change, MeasureTables
 from tests.cli.conftest import strictly
 
 
@@ -17,7 +17,7 @@ def altered(measured, tmp_path):
     """A copy whose third change was another one."""
     run = tmp_path / "altered"
     shutil.copytree(measured, run)
-    rows = read_measurement(measured).changes
+    rows = read_tables(measured, MeasureTables).changes
     rows[2] = replace(rows[2], observed=0.125)
     write_rows(run / "results" / "changes.parquet", Change, rows)
     seal(run, about=verify(measured), without=("passes",))

@@ -27,7 +27,8 @@ from entrometer.report.figures.comparison.predicted import predicted
 from entrometer.report.read import ComparisonRun, read_runs
 from entrometer.report.style import style
 from entrometer.runs import seal
-from entrometer.runs.comparison import TABLES, ComparisonTables
+from entrometer.runs.rows import table_classes
+from entrometer.runs.tables.compare import CompareTables
 from tests.report.test_page import Page
 from tests.report.toy import SUMMARY
 
@@ -344,7 +345,7 @@ def test_a_hostile_name_is_text(report, made, evil):
         )
         for r in made.remedies
     ]
-    tables = ComparisonTables(outcomes, places, remedies)
+    tables = CompareTables(outcomes, places, remedies)
     page = report(tables, title=evil, sentences=[evil], warnings=[evil])
     assert not {"script", "img"} & set(page.tags)
     assert page.count("svg") == len(FIGURES)
@@ -357,14 +358,17 @@ def test_what_was_not_measured_is_a_dash(report, made):
         missing = {f.name: nan for f in fields(row) if f.type is float}
         return replace(row, **missing)
 
-    tables = {name: [unmeasured(r) for r in getattr(made, name)] for name in TABLES}
-    page = report(ComparisonTables(**tables))
+    tables = {
+        name: [unmeasured(r) for r in getattr(made, name)]
+        for name in table_classes(CompareTables)
+    }
+    page = report(CompareTables(**tables))
     assert page.count("svg") == 0
     assert "Not measured here: frontier of reward and entropy, gain" in page.text
 
 
 def test_empty_tables_make_a_page(report):
-    page = report(ComparisonTables([], [], []))
+    page = report(CompareTables())
     assert page.count("svg") == 0
     assert "Not measured here" in page.text
 

@@ -18,8 +18,9 @@ from entrometer.report.draining import context, draining, draining_tokens
 from entrometer.report.heat.pack import INFLUENCE, LENGTH
 from entrometer.report.influence import influences
 from entrometer.report.read import read_runs
-from entrometer.runs.influence import TABLES, InfluenceTables
-from entrometer.runs.kernel import KernelTables
+from entrometer.runs.rows import table_classes
+from entrometer.runs.tables.influence import InfluenceTables
+from entrometer.runs.tables.kernel import KernelTables
 from tests.report.test_pack import unpack
 from tests.report.test_page import Page
 from tests.report.toy import SUMMARY
@@ -142,7 +143,10 @@ def test_what_was_not_measured_is_a_dash(report, made):
         return replace(row, **missing)
 
     tables = InfluenceTables(
-        **{name: [unmeasured(r) for r in getattr(made, name)] for name in TABLES}
+        **{
+            name: [unmeasured(r) for r in getattr(made, name)]
+            for name in table_classes(InfluenceTables)
+        }
     )
     page = report(tables)
     assert "tokens" in page.ids

@@ -14,7 +14,8 @@ from entrometer.errors import InvalidValue
 from entrometer.report import write_figures, write_report
 from entrometer.report.figures.change import change
 from entrometer.report.read import read_runs
-from entrometer.runs.measurement import TABLES, Measurement
+from entrometer.runs.rows import table_classes
+from entrometer.runs.tables.measure import MeasureTables
 from tests.report.toy import SMALL, SUMMARY, sample
 
 REFERENCE = Path(__file__).parents[2] / "studies" / "reference"
@@ -155,15 +156,18 @@ def test_every_shape_of_a_measurement_is_drawn(report, new_run, shape):
 
 
 def test_empty_tables_are_said_to_be_unmeasured(report, new_run):
-    page = report(new_run(Measurement([], [], [], [], [], [], [])))
+    page = report(new_run(MeasureTables()))
     assert page.count("svg") == 0
     assert "Not measured here: entropy change, prediction" in page.text
 
 
 def test_numbers_that_are_all_undefined_are_dashes(report, new_run):
     made = measurement(SMALL)
-    rows = {name: [unmeasured(r) for r in getattr(made, name)] for name in TABLES}
-    page = report(new_run(Measurement(**rows)))
+    rows = {
+        name: [unmeasured(r) for r in getattr(made, name)]
+        for name in table_classes(MeasureTables)
+    }
+    page = report(new_run(MeasureTables(**rows)))
     assert "–" in page.text
     assert "nan" not in page.text
 

@@ -1,7 +1,7 @@
 """A measurement that is small enough to be drawn in a moment."""
 
 from benchmarks.report.synthetic import Shape
-from entrometer.runs.measurement import Sample
+from entrometer.runs.tables.measure import Sample
 
 SMALL = Shape(checkpoints=("checkpoint-8",), updates=("recorded",), etas=(1e-6, 3e-4))
 SUMMARY = {"title": "A title", "sentences": ["One.", "Two."], "warnings": ["Beware."]}

@@ -3,8 +3,8 @@ import pytest
 
 from entrometer.runs import DamagedFile
 from entrometer.runs.columns import read_columns, write_columns
-from entrometer.runs.measurement import Convergence
 from entrometer.runs.rows import write_rows
+from entrometer.runs.tables.measure import Convergence
 
 COLUMNS = {
     "S": np.array([-0.1, -1e-300, np.nan]),

@@ -4,8 +4,8 @@ from dataclasses import dataclass
 import pytest
 
 from entrometer.runs import DamagedFile
-from entrometer.runs.measurement import Change
 from entrometer.runs.rows import read_rows, write_rows
+from entrometer.runs.tables.measure import Change
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from entrometer.runs import comparison, influence
 from entrometer.runs.rows import read_rows
+from entrometer.runs.tables import compare, influence
 
 ROOT = Path(__file__).parents[2]
 STUDIES = ROOT / "studies"
@@ -127,7 +127,7 @@ def test_ranks_that_are_said_are_across_halves(printed, path, patterns):
 def test_ranks_are_of_predictions_by_the_half_that_does_not_observe(printed):
     for kind in ("recorded", "stale"):
         path = STUDIES / "interventions" / kind / "outcomes.parquet"
-        rows = [o for o in read_rows(path, comparison.Outcome) if o.tried]
+        rows = [o for o in read_rows(path, compare.Outcome) if o.tried]
         for objective in ("entropy", "reward"):
             found = ranks(printed, f"{objective}, {kind}")
             for step, rank in zip((8, 24, 40, 56), found, strict=True):

@@ -19,8 +19,9 @@ from entrometer.cli.difference import first_difference
 from entrometer.cli.parse import Flag, parse
 from entrometer.errors import InvalidValue
 from entrometer.runs import DamagedFile, checkpoints, verified
-from entrometer.runs.kernel import TABLES
+from entrometer.runs.rows import table_classes
 from entrometer.runs.settings import sealed_settings
+from entrometer.runs.tables.kernel import KernelTables
 from entrometer.runs.untrusted import read_json
 from entrometer.training.config import read_config
 
@@ -169,7 +170,11 @@ KINDS = {
         "kernel",
         _again(KERNEL),
         # The seconds that it took are in the table `whole`.
-        tuple(f"results/{name}.parquet" for name in TABLES if name != "whole"),
+        tuple(
+            f"results/{name}.parquet"
+            for name in table_classes(KernelTables)
+            if name != "whole"
+        ),
     ),
     "minibatches": Kind("comparison", _again(COMPARE), _RESULTS),
     "imitation": Kind(

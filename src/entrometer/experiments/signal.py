@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
-from entrometer.runs.signal import UpdateSignal
+from entrometer.runs.tables.signal import UpdateSignal
 
 _UNITS = {"entropy": "nats per token", "log-prob": "nats per response"}
 

@@ -15,7 +15,7 @@ from entrometer.report.comparison import UNITS, Estimate, Option, Point, points
 from entrometer.report.numbers import number, percent
 from entrometer.report.read import ComparisonRun
 from entrometer.report.table import Table, table
-from entrometer.runs.comparison import Outcome
+from entrometer.runs.tables.compare import Outcome
 
 
 class Gain(NamedTuple):

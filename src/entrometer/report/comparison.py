@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from entrometer.report.curves import Subject, tell_apart
 from entrometer.report.read import ComparisonRun
-from entrometer.runs.comparison import FrontierPoint, Outcome
+from entrometer.runs.tables.compare import FrontierPoint, Outcome
 
 UNITS = {"entropy": "nats a token", "reward": "reward a response"}
 

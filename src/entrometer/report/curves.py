@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Float
 
 from entrometer.report.read import MeasurementRun
-from entrometer.runs.measurement import (
+from entrometer.runs.tables.measure import (
     Change,
     Convergence,
     ErrorStudy,

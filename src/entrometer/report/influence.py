@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from entrometer.report.curves import Subject, tell_apart
 from entrometer.report.read import InfluenceRun, KernelRun
-from entrometer.runs.influence import (
+from entrometer.runs.tables.influence import (
     Balance,
     Diagonal,
     Group,
@@ -15,7 +15,7 @@ from entrometer.runs.influence import (
     Score,
     Token,
 )
-from entrometer.runs.kernel import Prediction
+from entrometer.runs.tables.kernel import Prediction
 
 OBJECTIVES = ("entropy", "reward")
 

@@ -8,15 +8,7 @@ from typing import Any
 
 from entrometer.errors import InvalidValue
 from entrometer.report.style import LOOKS
-from entrometer.runs import (
-    Metrics,
-    comparison,
-    influence,
-    kernel,
-    measurement,
-    verified,
-)
-from entrometer.runs.comparison import ComparisonTables
+from entrometer.runs import Metrics, verified
 from entrometer.runs.finished import (
     evaluation_metrics,
     is_measurement,
@@ -25,9 +17,11 @@ from entrometer.runs.finished import (
     unsealed,
     unsealed_files,
 )
-from entrometer.runs.influence import InfluenceTables
-from entrometer.runs.kernel import KernelTables
-from entrometer.runs.measurement import Measurement
+from entrometer.runs.rows import read_tables, table_classes
+from entrometer.runs.tables.compare import CompareTables
+from entrometer.runs.tables.influence import InfluenceTables
+from entrometer.runs.tables.kernel import KernelTables
+from entrometer.runs.tables.measure import MeasureTables
 from entrometer.runs.untrusted import read_json
 
 
@@ -48,7 +42,7 @@ class FinishedRun:
 class MeasurementRun(FinishedRun):
     """A measurement of entropy changes."""
 
-    tables: Measurement
+    tables: MeasureTables
 
 
 @dataclass(frozen=True)
@@ -69,7 +63,7 @@ class KernelRun(FinishedRun):
 class ComparisonRun(FinishedRun):
     """A comparison of interventions."""
 
-    tables: ComparisonTables
+    tables: CompareTables
 
 
 @dataclass(frozen=True)
@@ -85,11 +79,11 @@ class TrainingRun:
 
 Measured = MeasurementRun | InfluenceRun | KernelRun | ComparisonRun
 Run = Measured | TrainingRun
-_NAMES = {
-    "entropy change": measurement.TABLES,
-    "influence": influence.TABLES,
-    "kernel": kernel.TABLES,
-    "comparison": comparison.TABLES,
+_TABLES: dict[str, type] = {
+    "entropy change": MeasureTables,
+    "influence": InfluenceTables,
+    "kernel": KernelTables,
+    "comparison": CompareTables,
 }
 """Tables of a measurement by the kind that its manifest tells."""
 
@@ -115,7 +109,7 @@ def _read(path: Path, name: str) -> Run:
 
 def _finished(path: Path, name: str) -> Measured:
     kind = _kind(path)
-    missing = [n for n in _NAMES[kind] if not _table(path, n).is_file()]
+    missing = [n for n in table_classes(_TABLES[kind]) if not _table(path, n).is_file()]
     if missing:
         raise InvalidValue(
             f"{path}: expected a finished measurement, got one without "
@@ -131,22 +125,22 @@ def _finished(path: Path, name: str) -> Measured:
         "about": _json(path / "about.json"),
     }
     if kind == "influence":
-        return InfluenceRun(**said, tables=influence.read_influence(path))
+        return InfluenceRun(**said, tables=read_tables(path, InfluenceTables))
     if kind == "kernel":
-        return KernelRun(**said, tables=kernel.read_kernel(path))
+        return KernelRun(**said, tables=read_tables(path, KernelTables))
     if kind == "comparison":
-        return ComparisonRun(**said, tables=comparison.read_comparison(path))
-    return MeasurementRun(**said, tables=measurement.read_measurement(path))
+        return ComparisonRun(**said, tables=read_tables(path, CompareTables))
+    return MeasurementRun(**said, tables=read_tables(path, MeasureTables))
 
 
 def _kind(path: Path) -> str:
     """What the manifest says, or that of which there are the most tables."""
     kind = (verified(path, names=()) or {}).get("kind")
-    if isinstance(kind, str) and kind in _NAMES:
+    if isinstance(kind, str) and kind in _TABLES:
         return kind
     found = {
-        kind: sum(_table(path, n).is_file() for n in names)
-        for kind, names in _NAMES.items()
+        kind: sum(_table(path, n).is_file() for n in table_classes(tables))
+        for kind, tables in _TABLES.items()
     }
     return max(found, key=lambda kind: found[kind])
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from entrometer.report.numbers import MISSING
 from entrometer.report.read import ComparisonRun
 from entrometer.report.table import Table
-from entrometer.runs.comparison import Remedy
+from entrometer.runs.tables.compare import Remedy
 
 _HEADS = ("intervention", "published", "TRL", "verl", "there")
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from entrometer.report.numbers import number
 from entrometer.report.text import shown
-from entrometer.runs.measurement import Sample
+from entrometer.runs.tables.measure import Sample
 
 BUDGET = 3_500_000
 """Bytes of markup for the text of all samples of a page."""

@@ -16,7 +16,7 @@ from entrometer.report.numbers import (
 from entrometer.report.read import MeasurementRun, TrainingRun
 from entrometer.report.table import Table, table
 from entrometer.runs import Metrics
-from entrometer.runs.measurement import Change
+from entrometer.runs.tables.measure import Change
 
 _WHO = ("run", "checkpoint", "update", "precision")
 

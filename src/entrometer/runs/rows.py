@@ -1,10 +1,10 @@
 """Rows of a frozen dataclass as a Parquet file: the class is the schema."""
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import fields
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, get_args, get_type_hints
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -15,6 +15,7 @@ from entrometer.runs.parquet import read_parquet
 from entrometer.runs.ragged import lists_of
 
 Row = TypeVar("Row")
+Tables = TypeVar("Tables")
 
 _KEY = b"entrometer.rows"
 _TYPES = {
@@ -63,13 +64,25 @@ def read_arrow(path: str | os.PathLike[str], kind: type) -> pa.Table:
     )
 
 
-def read_tables(run: Path, kinds: Mapping[str, type]) -> dict[str, Any]:
-    """Rows of every table of a run, results/NAME.parquet, by name, as sealed."""
+def table_classes(tables: type) -> dict[str, type]:
+    """Return the class of a row by the name of its table, NAME.parquet.
+
+    Args:
+        tables: A dataclass with one field `name: list[Row]` per table.
+    """
+    hints = get_type_hints(tables)
+    return {f.name: get_args(hints[f.name])[0] for f in fields(tables)}
+
+
+def read_tables(run: Path, tables: type[Tables]) -> Tables:
+    """Read every table of a finished run, after comparing the run with its seal."""
     verified(run)
-    return {
-        name: read_rows(run / "results" / f"{name}.parquet", kind)
-        for name, kind in kinds.items()
-    }
+    return tables(
+        **{
+            name: read_rows(run / "results" / f"{name}.parquet", row)
+            for name, row in table_classes(tables).items()
+        }
+    )
 
 
 def _schema(kind: type[Any]) -> pa.Schema:

@@ -30,7 +30,8 @@ from entrometer.experiments.update_batch import recorded_batch
 from entrometer.interventions import intervention, intervention_names, register
 from entrometer.policy import load_checkpoint
 from entrometer.runs import read_update, update_path
-from entrometer.runs.comparison import read_comparison
+from entrometer.runs.rows import read_tables
+from entrometer.runs.tables.compare import CompareTables
 
 OBJECTIVES = {"entropy": "h", "reward": "J"}
 
@@ -59,7 +60,7 @@ def test_influence_times_weights_is_the_slope_of_its_own_update(config, compared
 
 def test_the_true_change_is_the_slope_along_the_step_formed_anew(compared):
     """To first order: the learning rate is small."""
-    rows = [o for o in read_comparison(compared).outcomes if o.tried]
+    rows = [o for o in read_tables(compared, CompareTables).outcomes if o.tried]
     assert {o.name for o in rows} >= set(intervention_names()) - {"frontier"}
     size = {
         x: max(abs(o.reformed) for o in rows if o.objective == x) for x in OBJECTIVES
@@ -272,7 +273,7 @@ def test_more_minibatches_than_prompts_are_refused_before_anything_is_done(confi
 
 def test_advice_is_chosen_by_the_other_half(config, compared):
     """What is best by luck on the prompts that judge is not what is named."""
-    rows = read_comparison(compared).outcomes
+    rows = read_tables(compared, CompareTables).outcomes
     mean = {x: [o for o in rows if o.tried and o.objective == x] for x in OBJECTIVES}
     first = [o for o in mean["entropy"] if o.minibatch == "1/1"][1]
     lucky = [
@@ -283,7 +284,9 @@ def test_advice_is_chosen_by_the_other_half(config, compared):
         else o
         for o in rows
     ]
-    found = narrate(config, replace(read_comparison(compared), outcomes=lucky))
+    found = narrate(
+        config, replace(read_tables(compared, CompareTables), outcomes=lucky)
+    )
     named = [s for s in found["sentences"] if "that chooses names" in s]
     assert named
     assert not any(f"names {first.settings};" in s for s in named)
@@ -296,12 +299,16 @@ def test_the_share_of_a_minibatch_is_what_adamw_gives_it(trained, compared):
     first = adamw_update(m, m, state, hyper)
     second = adamw_update(m, m, first.state, hyper)
     for part, step in (("1/1", first), ("2/2", second)):
-        own = [o for o in read_comparison(compared).outcomes if o.minibatch == part]
+        own = [
+            o
+            for o in read_tables(compared, CompareTables).outcomes
+            if o.minibatch == part
+        ]
         assert [o.share for o in own] == pytest.approx([step.update.kappa] * len(own))
 
 
 def test_what_would_raise_entropy_when_kept_up_is_warned_of(config, compared):
-    rows = read_comparison(compared).outcomes
+    rows = read_tables(compared, CompareTables).outcomes
     found = {}
     for gain in (0.09, 0.11):
         told = [
@@ -310,7 +317,9 @@ def test_what_would_raise_entropy_when_kept_up_is_warned_of(config, compared):
             else replace(o, observed_gain_low=gain if o.name == "grpo" else -1.0)
             for o in rows
         ]
-        said = narrate(config, replace(read_comparison(compared), outcomes=told))
+        said = narrate(
+            config, replace(read_tables(compared, CompareTables), outcomes=told)
+        )
         found[gain] = [w for w in said["warnings"] if "rises instead" in w]
     assert not found[0.09]
     assert found[0.11]
@@ -321,7 +330,7 @@ def test_what_would_raise_entropy_when_kept_up_is_warned_of(config, compared):
 def test_a4_a_step_that_is_not_finite_is_named_and_not_replaced(
     config, compared, which
 ):
-    tables = read_comparison(compared)
+    tables = read_tables(compared, CompareTables)
     lost = {"observed": np.nan, "observed_gain": np.nan}
     outcomes = [
         replace(o, **lost) if o.tried and o.name == which else o

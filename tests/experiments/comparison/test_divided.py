@@ -12,7 +12,8 @@ from entrometer.experiments.comparison.compare import compare
 from entrometer.experiments.comparison.plan import plan
 from entrometer.experiments.requests import Worker, divided
 from entrometer.experiments.requests.divided import Divided
-from entrometer.runs.comparison import read_comparison
+from entrometer.runs.rows import read_tables
+from entrometer.runs.tables.compare import CompareTables
 
 KINDS = ("piece", "sum", "sum-of-sums")
 
@@ -82,7 +83,7 @@ def test_bits_follow_from_the_plan_alone(short, tmp_path, in_pieces):
     other = {p.name: p.read_bytes() for p in (tmp_path / "other/passes").iterdir()}
     del one["manifest.jsonl"]
     assert one == other
-    assert read_comparison(tmp_path / "one") is not None
+    assert read_tables(tmp_path / "one", CompareTables) is not None
 
 
 def test_a_sum_that_was_cut_short_is_gone_on_with(

@@ -11,12 +11,13 @@ from entrometer.errors import InvalidValue
 from entrometer.experiments.entropy_change.measure import measure
 from entrometer.experiments.entropy_change.plan import plan
 from entrometer.runs import verify
-from entrometer.runs.measurement import TABLES, read_measurement
+from entrometer.runs.rows import read_tables, table_classes
+from entrometer.runs.tables.measure import MeasureTables
 
 
 @pytest.fixture
 def found(measured):
-    return read_measurement(measured)
+    return read_tables(measured, MeasureTables)
 
 
 def tables(run):
@@ -148,7 +149,9 @@ def test_the_inputs_are_named_by_content(measured):
 
 
 def test_every_table_is_there(measured):
-    assert {p.stem for p in (measured / "results").iterdir()} == set(TABLES)
+    assert {p.stem for p in (measured / "results").iterdir()} == set(
+        table_classes(MeasureTables)
+    )
 
 
 def test_a_batch_that_was_not_recorded_is_told(config, trained):

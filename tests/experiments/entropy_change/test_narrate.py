@@ -7,8 +7,8 @@ import pytest
 
 from entrometer.experiments.entropy_change.config import MeasureConfig
 from entrometer.experiments.entropy_change.narrate import narrate
-from entrometer.runs.measurement import Change, Measurement, Term, Variance
-from entrometer.runs.signal import UpdateSignal
+from entrometer.runs.tables.measure import Change, MeasureTables, Term, Variance
+from entrometer.runs.tables.signal import UpdateSignal
 
 CONFIG = MeasureConfig(checkpoints=("checkpoint-8",), prompts=64)
 
@@ -38,7 +38,9 @@ TERM = row(Term, learning_rate=1e-4, entropy=0.4, eta_star=1e-2, floor=1e-7)
 
 
 def told(change=None, **term):
-    found = Measurement([change or CHANGE], [replace(TERM, **term)], [], [], [], [], [])
+    found = MeasureTables(
+        [change or CHANGE], [replace(TERM, **term)], [], [], [], [], []
+    )
     return narrate(CONFIG, found)
 
 
@@ -69,7 +71,7 @@ def test_several_updates_are_counted():
     rises = replace(
         CHANGE, update="y", observed=0.01, observed_low=0.008, observed_high=0.012
     )
-    found = Measurement(
+    found = MeasureTables(
         [CHANGE, rises], [TERM, replace(TERM, update="y")], [], [], [], [], []
     )
     said = narrate(CONFIG, found)["sentences"][1]
@@ -88,7 +90,7 @@ def test_a4_a_change_that_is_not_finite_is_named(value):
 def test_a4_of_several_updates_one_that_is_not_finite_is_named():
     lost = replace(CHANGE, update="y", observed=math.nan, observed_low=math.nan)
     terms = [TERM, replace(TERM, update="y")]
-    said = narrate(CONFIG, Measurement([CHANGE, lost], terms, [], [], [], [], []))
+    said = narrate(CONFIG, MeasureTables([CHANGE, lost], terms, [], [], [], [], []))
     assert "nan" not in said["sentences"][1]
     (warning,) = said["warnings"]
     assert warning.startswith("x, y: at the learning rates 0.0001")
@@ -96,7 +98,7 @@ def test_a4_of_several_updates_one_that_is_not_finite_is_named():
 
 def test_a4_a_negative_variance_is_told_with_its_reason():
     lost = row(Variance, one_batch_hoeffding_se=math.nan, one_batch_jackknife_se=434.0)
-    said = narrate(CONFIG, Measurement([CHANGE], [TERM], [lost], [], [], [], []))
+    said = narrate(CONFIG, MeasureTables([CHANGE], [TERM], [lost], [], [], [], []))
     (warning,) = said["warnings"]
     assert "negative" in warning
     assert "434" in warning
@@ -105,7 +107,7 @@ def test_a4_a_negative_variance_is_told_with_its_reason():
 def test_an_update_without_signal_leads_the_summary():
     silent = row(UpdateSignal, groups_with_signal=0, groups=8, quantity="entropy")
     some = replace(silent, update="y", groups_with_signal=3, minibatch="1/1")
-    found = Measurement([CHANGE], [TERM], [], [], [], [], [], [silent, some])
+    found = MeasureTables([CHANGE], [TERM], [], [], [], [], [], [silent, some])
     said = narrate(CONFIG, found)
     assert said["sentences"][0].startswith("No signal: x, x")
     assert "x, y" not in said["sentences"][0]

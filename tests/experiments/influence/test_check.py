@@ -22,12 +22,13 @@ from entrometer.experiments.influence.tables import updated
 from entrometer.experiments.requests import Worker
 from entrometer.experiments.update import adjoint
 from entrometer.runs.columns import read_columns
-from entrometer.runs.influence import read_influence
+from entrometer.runs.rows import read_tables
+from entrometer.runs.tables.influence import InfluenceTables
 
 
 @pytest.fixture(scope="module")
 def rows(influenced):
-    return read_influence(influenced)
+    return read_tables(influenced, InfluenceTables)
 
 
 @pytest.fixture(scope="module", params=[0, 1], ids=["recorded", "sampled"])

@@ -29,7 +29,8 @@ from entrometer.experiments.influence.plan import plan
 from entrometer.experiments.requests import Worker
 from entrometer.experiments.update import adjoint, carried_parts
 from entrometer.runs import verify
-from entrometer.runs.influence import TABLES, read_influence
+from entrometer.runs.rows import read_tables, table_classes
+from entrometer.runs.tables.influence import InfluenceTables
 from entrometer.training.run import train
 from tests.experiments.conftest import CONFIG
 from tests.training.toy import quietly
@@ -64,7 +65,7 @@ def opened(case, number=0):
     (point,) = plan(config)
     worker = Worker(run / "passes")
     worker.checkpoint(point.subject)
-    return point, point.updates[number], worker, read_influence(run)
+    return point, point.updates[number], worker, read_tables(run, InfluenceTables)
 
 
 def part(rows, update, objective, name):
@@ -149,7 +150,9 @@ def test_error_by_folds_is_that_of_the_slope_where_a_fold_is_a_prompt(
     config, influenced, tmp_path
 ):
     """The same pulls, prompt by prompt, but for the correction of their sum."""
-    prompts = part(read_influence(influenced), *first(config), "total").prompts
+    prompts = part(
+        read_tables(influenced, InfluenceTables), *first(config), "total"
+    ).prompts
     single = replace(config, folds=prompts, updates=("recorded",), past=0)
     found = influence(single, tmp_path / "run")
     point, update, worker, _ = opened((single, tmp_path / "run"))
@@ -264,7 +267,9 @@ def counted(config, run, **where):
 def test_the_directory_is_complete(influenced):
     about = verify(influenced)
     assert (about["kind"], about["finished"]) == ("influence", True)
-    assert {p.stem for p in (influenced / "results").iterdir()} == set(TABLES)
+    assert {p.stem for p in (influenced / "results").iterdir()} == set(
+        table_classes(InfluenceTables)
+    )
     about = json.loads((influenced / "about.json").read_text())
     assert about["stages"]["adjoint"]["passes"] == 2
 

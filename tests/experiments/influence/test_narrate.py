@@ -7,7 +7,7 @@ import pytest
 
 from entrometer.experiments.influence.config import InfluenceConfig
 from entrometer.experiments.influence.narrate import narrate
-from entrometer.runs.influence import Balance, InfluenceTables, Removal, Token
+from entrometer.runs.tables.influence import Balance, InfluenceTables, Removal, Token
 
 CONFIG = InfluenceConfig(checkpoints=("checkpoint-8",), prompts=64)
 

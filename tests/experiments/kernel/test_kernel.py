@@ -13,12 +13,13 @@ from entrometer.experiments.kernel.narrate import relative_error
 from entrometer.experiments.kernel.plan import plan
 from entrometer.experiments.requests import Draw
 from entrometer.runs import verify
-from entrometer.runs.kernel import TABLES, read_kernel
+from entrometer.runs.rows import read_tables, table_classes
+from entrometer.runs.tables.kernel import KernelTables
 
 
 @pytest.fixture
 def found(kernel_run):
-    return read_kernel(kernel_run)
+    return read_tables(kernel_run, KernelTables)
 
 
 def tables(run):
@@ -40,7 +41,9 @@ def test_the_directory_is_complete(kernel_run):
         *("about.json", "config.json", "manifest.json", "summary.json"),
         *("passes", "results"),
     }
-    assert {p.stem for p in (kernel_run / "results").iterdir()} == set(TABLES)
+    assert {p.stem for p in (kernel_run / "results").iterdir()} == set(
+        table_classes(KernelTables)
+    )
 
 
 def test_a_row_for_every_metric_block_size_and_response(found, kernel_config):
@@ -152,7 +155,7 @@ def test_too_few_problems_are_refused(kernel_config):
 def test_a_sketched_kernel_has_no_exact_one(kernel_run, kernel_config, tmp_path):
     config = replace(kernel_config, sketch_above=11, eigenvalues=0)
     found = kernel(config, tmp_path / "run", store=kernel_run / "passes")
-    exact = read_kernel(kernel_run)
+    exact = read_tables(kernel_run, KernelTables)
     assert {e.method for e in found.eigenvalues} == {"sketch"}
     assert [s.m for s in found.sketches] == [1024, 1024]
     assert np.isnan([s.error for s in found.sketches]).all()

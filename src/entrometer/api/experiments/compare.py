@@ -8,7 +8,8 @@ from typing import Any
 from entrometer.api.experiment import Experiment, Functions, records
 from entrometer.api.output import interval, table
 from entrometer.experiments.comparison.config import CompareConfig
-from entrometer.runs.comparison import TABLES, Outcome, read_comparison
+from entrometer.runs.rows import read_tables, table_classes
+from entrometer.runs.tables.compare import CompareTables, Outcome
 
 
 def _functions() -> Functions:
@@ -19,7 +20,7 @@ def _functions() -> Functions:
 
 
 def _text(directory: Path) -> Sequence[str]:
-    found = read_comparison(directory)
+    found = read_tables(directory, CompareTables)
     points = dict.fromkeys(
         (o.checkpoint, o.update, o.minibatch) for o in found.outcomes
     )
@@ -82,14 +83,18 @@ def _below(o: Outcome) -> str:
 
 def _rows(directory: Path) -> dict[str, Any]:
     return records(
-        read_comparison(directory), "signal", "outcomes", "frontier", "remedies"
+        read_tables(directory, CompareTables),
+        "signal",
+        "outcomes",
+        "frontier",
+        "remedies",
     )
 
 
 COMPARE = Experiment(
     verb="compare",
     kind="comparison",
-    tables=TABLES,
+    tables=table_classes(CompareTables),
     config=CompareConfig,
     functions=_functions,
     text=_text,

@@ -7,7 +7,8 @@ from typing import Any
 from entrometer.api.experiment import Experiment, Functions, records
 from entrometer.api.output import interval, table
 from entrometer.experiments.influence.config import InfluenceConfig
-from entrometer.runs.influence import TABLES, InfluenceTables, Token, read_influence
+from entrometer.runs.rows import read_tables, table_classes
+from entrometer.runs.tables.influence import InfluenceTables, Token
 
 DRAINING = 10
 """Tokens of an update that are shown."""
@@ -21,7 +22,7 @@ def _functions() -> Functions:
 
 
 def _text(directory: Path) -> Sequence[str]:
-    found = read_influence(directory)
+    found = read_tables(directory, InfluenceTables)
     return [_balance(found), _draining(found), _kinds(found), _removals(found)]
 
 
@@ -130,7 +131,7 @@ def _rates(found: InfluenceTables) -> dict[tuple[str, str], float]:
 
 def _rows(directory: Path) -> dict[str, Any]:
     return records(
-        read_influence(directory),
+        read_tables(directory, InfluenceTables),
         "signal",
         "balance",
         "groups",
@@ -143,7 +144,7 @@ def _rows(directory: Path) -> dict[str, Any]:
 INFLUENCE = Experiment(
     verb="influence",
     kind="influence",
-    tables=TABLES,
+    tables=table_classes(InfluenceTables),
     config=InfluenceConfig,
     functions=_functions,
     text=_text,

@@ -7,7 +7,8 @@ from typing import Any
 from entrometer.api.experiment import Experiment, Functions, records
 from entrometer.api.output import interval, table
 from entrometer.experiments.kernel.config import KernelConfig
-from entrometer.runs.kernel import TABLES, KernelTables, Whole, read_kernel
+from entrometer.runs.rows import read_tables, table_classes
+from entrometer.runs.tables.kernel import KernelTables, Whole
 
 
 def _functions() -> Functions:
@@ -18,7 +19,7 @@ def _functions() -> Functions:
 
 
 def _text(directory: Path) -> Sequence[str]:
-    found = read_kernel(directory)
+    found = read_tables(directory, KernelTables)
     return [_whole(found), _blocks(found)]
 
 
@@ -68,7 +69,7 @@ def _block_rows(found: KernelTables) -> Iterator[list[str]]:
 
 def _rows(directory: Path) -> dict[str, Any]:
     return records(
-        read_kernel(directory),
+        read_tables(directory, KernelTables),
         "signal",
         "whole",
         "blocks",
@@ -81,7 +82,7 @@ def _rows(directory: Path) -> dict[str, Any]:
 KERNEL = Experiment(
     verb="kernel",
     kind="kernel",
-    tables=TABLES,
+    tables=table_classes(KernelTables),
     config=KernelConfig,
     functions=_functions,
     text=_text,

@@ -8,7 +8,8 @@ from typing import Any
 from entrometer.api.experiment import Experiment, Functions, records
 from entrometer.api.output import interval, table
 from entrometer.experiments.entropy_change.config import MeasureConfig
-from entrometer.runs.measurement import TABLES, Change, read_measurement
+from entrometer.runs.rows import read_tables, table_classes
+from entrometer.runs.tables.measure import Change, MeasureTables
 
 
 def _functions() -> Functions:
@@ -35,7 +36,7 @@ def _text(directory: Path) -> Sequence[str]:
 
 
 def _rows(directory: Path) -> dict[str, Any]:
-    signal = records(read_measurement(directory), "signal")
+    signal = records(read_tables(directory, MeasureTables), "signal")
     return signal | {"changes": [asdict(change) for change in _changes(directory)]}
 
 
@@ -43,7 +44,7 @@ def _changes(directory: Path) -> list[Change]:
     """The changes that the summary is about: weighted per decision, a token each."""
     return [
         row
-        for row in read_measurement(directory).changes
+        for row in read_tables(directory, MeasureTables).changes
         if (row.weighting, row.per) == ("per_decision", "token")
     ]
 
@@ -51,7 +52,7 @@ def _changes(directory: Path) -> list[Change]:
 MEASURE = Experiment(
     verb="measure",
     kind="entropy change",
-    tables=TABLES,
+    tables=table_classes(MeasureTables),
     config=MeasureConfig,
     functions=_functions,
     text=_text,

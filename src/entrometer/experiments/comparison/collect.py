@@ -17,8 +17,8 @@ from entrometer.experiments.influence.removed import change
 from entrometer.experiments.influence.tables import OBJECTIVES, by_half
 from entrometer.experiments.update_batch import Batch
 from entrometer.runs.columns import read_columns, read_table
-from entrometer.runs.comparison import ComparisonTables, Outcome, Remedy
-from entrometer.runs.signal import UpdateSignal
+from entrometer.runs.tables.compare import CompareTables, Outcome, Remedy
+from entrometer.runs.tables.signal import UpdateSignal
 
 _ALIKE = 1e-6
 """Relative difference of pulls below which a token is treated as it was."""
@@ -26,9 +26,9 @@ _ALIKE = 1e-6
 
 def collect(
     config: CompareConfig, points: Sequence[PointPlan], store: Path
-) -> ComparisonTables:
+) -> CompareTables:
     """All rows, from a store that has every pass of the plans."""
-    tables = ComparisonTables([], [], [])
+    tables = CompareTables()
     for point in points:
         found = measured(point, store)
         treated = [

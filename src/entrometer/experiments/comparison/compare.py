@@ -12,7 +12,8 @@ from entrometer.experiments.comparison.narrate import narrate
 from entrometer.experiments.comparison.plan import PointPlan, Trial, plan
 from entrometer.experiments.directory import begin, finish
 from entrometer.experiments.requests import Request
-from entrometer.runs.comparison import TABLES, ComparisonTables
+from entrometer.runs.rows import table_classes
+from entrometer.runs.tables.compare import CompareTables
 
 
 def compare(
@@ -22,7 +23,7 @@ def compare(
     store: Path | None = None,
     progress: Progress = quiet,
     engine: Engine | None = None,
-) -> ComparisonTables:
+) -> CompareTables:
     """Compare interventions, and leave a complete run directory.
 
     What the store has is not computed again, be it from a comparison that was killed
@@ -52,7 +53,7 @@ def compare(
     finish(
         run,
         config,
-        tables=TABLES,
+        tables=table_classes(CompareTables),
         found=found,
         summary=narrate(config, found),
         subjects={

@@ -12,7 +12,7 @@ from entrometer.experiments.comparison.slopes import Measured, Slopes
 from entrometer.experiments.estimate_fields import estimate_fields
 from entrometer.experiments.update_batch import Batch
 from entrometer.interventions import intervention
-from entrometer.runs.comparison import FrontierPoint
+from entrometer.runs.tables.compare import FrontierPoint
 
 
 def choices(found: Measured, prices: Sequence[float]) -> list[Batch]:

@@ -9,7 +9,7 @@ from entrometer.experiments.signal import (
     signal_warnings,
     without_signal,
 )
-from entrometer.runs.comparison import ComparisonTables, Outcome, Remedy, Told
+from entrometer.runs.tables.compare import CompareTables, Outcome, Remedy, Told
 
 _SPARE = 0.1
 """Share of plain's reward growth that a remedy may cost and still be cheap."""
@@ -25,7 +25,7 @@ class Pair(NamedTuple):
     reward: Outcome
 
 
-def narrate(config: CompareConfig, found: ComparisonTables) -> dict[str, Any]:
+def narrate(config: CompareConfig, found: CompareTables) -> dict[str, Any]:
     """Title, sentences and warnings of a comparison, as plain text."""
     points = points_of(found.outcomes)
     remedies = {r.settings: r for r in found.remedies}
@@ -83,7 +83,7 @@ def points_of(outcomes: Sequence[Outcome]) -> dict[str, list[Pair]]:
     }
 
 
-def _what(config: CompareConfig, found: ComparisonTables) -> str:
+def _what(config: CompareConfig, found: CompareTables) -> str:
     names = dict.fromkeys(o.name for o in found.outcomes)
     return (
         f"{len(names)} losses on {config.task}, each held against plain Dr-GRPO: one "

@@ -15,8 +15,8 @@ from entrometer.experiments.entropy_change.estimates import (
 )
 from entrometer.experiments.entropy_change.tables import Evaluated, Updated
 from entrometer.experiments.estimate_fields import estimate_fields
-from entrometer.runs.measurement import Change
-from entrometer.runs.signal import UpdateSignal
+from entrometer.runs.tables.measure import Change
+from entrometer.runs.tables.signal import UpdateSignal
 
 
 def changes(batch: Evaluated, moved: Updated) -> Iterator[Change]:

@@ -11,14 +11,14 @@ from entrometer.experiments.entropy_change.studies import convergence, errors, n
 from entrometer.experiments.entropy_change.tables import evaluated, updated
 from entrometer.experiments.entropy_change.terms import terms
 from entrometer.experiments.entropy_change.variances import variances
-from entrometer.runs.measurement import Measurement
+from entrometer.runs.tables.measure import MeasureTables
 
 
 def collect(
     config: MeasureConfig, points: Sequence[CheckpointPlan], store: Path
-) -> Measurement:
+) -> MeasureTables:
     """All rows, from a store that has every pass of the plan."""
-    found = Measurement([], [], [], [], [], [], [])
+    found = MeasureTables()
     for point in points:
         batch = evaluated(config, point, store)
         found.convergence.extend(convergence(config, batch))

@@ -9,7 +9,8 @@ from entrometer.experiments.entropy_change.collect import collect
 from entrometer.experiments.entropy_change.config import MeasureConfig
 from entrometer.experiments.entropy_change.narrate import narrate
 from entrometer.experiments.entropy_change.plan import plan
-from entrometer.runs.measurement import TABLES, Measurement
+from entrometer.runs.rows import table_classes
+from entrometer.runs.tables.measure import MeasureTables
 
 
 def measure(
@@ -19,7 +20,7 @@ def measure(
     store: Path | None = None,
     progress: Progress = quiet,
     engine: Engine | None = None,
-) -> Measurement:
+) -> MeasureTables:
     """Measure, and leave a complete run directory.
 
     What the store has is not computed again, be it from a measurement that was killed
@@ -44,7 +45,7 @@ def measure(
     finish(
         run,
         config,
-        tables=TABLES,
+        tables=table_classes(MeasureTables),
         found=found,
         summary=narrate(config, found),
         subjects={p.name: p.subject for p in points},

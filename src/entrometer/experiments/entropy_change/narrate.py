@@ -11,13 +11,13 @@ from entrometer.experiments.signal import (
     signal_warnings,
     without_signal,
 )
-from entrometer.runs.measurement import Change, Measurement, Term, Variance
+from entrometer.runs.tables.measure import Change, MeasureTables, Term, Variance
 
 _LOW = 0.5
 """Share of the responses below which an effective sample is called small."""
 
 
-def narrate(config: MeasureConfig, found: Measurement) -> dict[str, Any]:
+def narrate(config: MeasureConfig, found: MeasureTables) -> dict[str, Any]:
     """Title, two sentences and the warnings of a measurement, as plain text."""
     terms = [t for t in found.terms if _is_default(t)]
     changes = [c for c in found.changes if _is_default(c)]

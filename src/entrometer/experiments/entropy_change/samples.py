@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from entrometer.experiments.entropy_change.tables import Evaluated
-from entrometer.runs.measurement import Sample
+from entrometer.runs.tables.measure import Sample
 
 
 def samples(batch: Evaluated) -> Iterator[Sample]:

@@ -25,7 +25,7 @@ from entrometer.experiments.entropy_change.estimates import (
     way_fields,
 )
 from entrometer.experiments.entropy_change.tables import Evaluated, Updated, Way
-from entrometer.runs.measurement import Convergence, ErrorStudy, Needed
+from entrometer.runs.tables.measure import Convergence, ErrorStudy, Needed
 
 
 def needed(batch: Evaluated, moved: Updated) -> Iterator[Needed]:

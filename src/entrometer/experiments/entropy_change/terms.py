@@ -24,7 +24,7 @@ from entrometer.experiments.entropy_change.estimates import (
 )
 from entrometer.experiments.entropy_change.tables import Evaluated, Updated
 from entrometer.experiments.estimate_fields import estimate_fields
-from entrometer.runs.measurement import Term
+from entrometer.runs.tables.measure import Term
 
 AGREED = 0.05
 """Relative difference of prediction and change that is usable, at most."""

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from entrometer.estimators import two_batch_variance, u_statistic
 from entrometer.experiments.entropy_change.tables import Evaluated, Updated
-from entrometer.runs.measurement import Variance
+from entrometer.runs.tables.measure import Variance
 
 
 def variances(batch: Evaluated, moved: Updated) -> Iterator[Variance]:

@@ -16,8 +16,8 @@ from entrometer.experiments.influence.tables import (
 )
 from entrometer.experiments.influence.tokens import named
 from entrometer.runs.columns import read_columns
-from entrometer.runs.influence import Balance, Group
-from entrometer.runs.signal import UpdateSignal
+from entrometer.runs.tables.influence import Balance, Group
+from entrometer.runs.tables.signal import UpdateSignal
 
 
 def balance(moved: Updated, precision: str, store: Path) -> Iterator[Balance]:

@@ -11,7 +11,7 @@ from entrometer.experiments.influence.removed import removals
 from entrometer.experiments.influence.scores import diagonals, scores
 from entrometer.experiments.influence.tables import updated
 from entrometer.experiments.influence.tokens import responses, tokens
-from entrometer.runs.influence import InfluenceTables
+from entrometer.runs.tables.influence import InfluenceTables
 
 
 def collect(
@@ -21,7 +21,7 @@ def collect(
     store: Path,
 ) -> InfluenceTables:
     """All rows, from a store that has every pass of the plans."""
-    found = InfluenceTables([], [], [], [], [], [], [])
+    found = InfluenceTables()
     for point, own in zip(points, checked, strict=True):
         batch = point.read_batch(store)
         for update in point.updates:

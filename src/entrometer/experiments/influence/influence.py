@@ -12,7 +12,8 @@ from entrometer.experiments.influence.narrate import narrate
 from entrometer.experiments.influence.plan import plan
 from entrometer.experiments.influence.removals import CheckPlan, checks
 from entrometer.experiments.requests import Request
-from entrometer.runs.influence import TABLES, InfluenceTables
+from entrometer.runs.rows import table_classes
+from entrometer.runs.tables.influence import InfluenceTables
 
 
 def influence(
@@ -53,7 +54,7 @@ def influence(
     finish(
         run,
         config,
-        tables=TABLES,
+        tables=table_classes(InfluenceTables),
         found=found,
         summary=narrate(config, found),
         subjects={p.name: p.subject for p in points},

@@ -12,7 +12,7 @@ from entrometer.experiments.signal import (
     signal_warnings,
     without_signal,
 )
-from entrometer.runs.influence import Balance, InfluenceTables
+from entrometer.runs.tables.influence import Balance, InfluenceTables
 
 _TOP = 0.01
 """Share of the tokens that are told apart as the largest."""

@@ -24,7 +24,7 @@ from entrometer.experiments.influence.tables import OBJECTIVES, Updated, by_half
 from entrometer.experiments.influence.tokens import named
 from entrometer.experiments.requests import Forward
 from entrometer.runs.columns import read_table
-from entrometer.runs.influence import Removal
+from entrometer.runs.tables.influence import Removal
 
 
 def removals(moved: Updated, check: CheckPlan, store: Path) -> Iterator[Removal]:

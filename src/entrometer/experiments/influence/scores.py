@@ -19,7 +19,7 @@ from entrometer.estimators.scores import (
 from entrometer.experiments.influence.tables import Updated
 from entrometer.experiments.influence.tokens import named
 from entrometer.runs.columns import read_columns
-from entrometer.runs.influence import Diagonal, Score
+from entrometer.runs.tables.influence import Diagonal, Score
 
 
 def scores(moved: Updated, seed: int, store: Path) -> Iterator[Score]:

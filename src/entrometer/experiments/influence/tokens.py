@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from entrometer.experiments.influence.tables import Updated
-from entrometer.runs.influence import Response, Token
+from entrometer.runs.tables.influence import Response, Token
 
 
 def named(moved: Updated) -> dict[str, Any]:

@@ -19,14 +19,14 @@ from entrometer.experiments.kernel.tables import (
     whole,
 )
 from entrometer.experiments.requests import read_draws
-from entrometer.runs.kernel import KernelTables
+from entrometer.runs.tables.kernel import KernelTables
 
 
 def collect(
     config: KernelConfig, points: Sequence[CheckpointPlan], store: Path
 ) -> KernelTables:
     """All rows, from a store that has every pass of the plan."""
-    found = KernelTables([], [], [], [], [], [], [])
+    found = KernelTables()
     for point in points:
         for kernel in kernels(point, store):
             found.blocks.extend(blocks(kernel))

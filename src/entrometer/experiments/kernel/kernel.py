@@ -9,7 +9,8 @@ from entrometer.experiments.kernel.collect import collect
 from entrometer.experiments.kernel.config import KernelConfig
 from entrometer.experiments.kernel.narrate import narrate
 from entrometer.experiments.kernel.plan import plan
-from entrometer.runs.kernel import TABLES, KernelTables
+from entrometer.runs.rows import table_classes
+from entrometer.runs.tables.kernel import KernelTables
 
 
 def kernel(
@@ -44,7 +45,7 @@ def kernel(
     finish(
         run,
         config,
-        tables=TABLES,
+        tables=table_classes(KernelTables),
         found=found,
         summary=narrate(config, found),
         subjects={p.name: p.subject for p in points},

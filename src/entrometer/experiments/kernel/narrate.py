@@ -11,7 +11,7 @@ from entrometer.experiments.signal import (
     signal_warnings,
     without_signal,
 )
-from entrometer.runs.kernel import Block, KernelTables, Prediction, Whole
+from entrometer.runs.tables.kernel import Block, KernelTables, Prediction, Whole
 
 _FAR = 0.1
 """Error of a prediction, relative to the change, from which it is warned of."""

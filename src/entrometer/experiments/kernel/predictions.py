@@ -11,8 +11,8 @@ from entrometer.experiments.estimate_fields import estimate_fields
 from entrometer.experiments.kernel.plan import CheckpointPlan, UpdatePlan
 from entrometer.experiments.requests import read_draws
 from entrometer.runs.columns import read_columns, read_table
-from entrometer.runs.kernel import Prediction
-from entrometer.runs.signal import UpdateSignal
+from entrometer.runs.tables.kernel import Prediction
+from entrometer.runs.tables.signal import UpdateSignal
 
 
 def signal(

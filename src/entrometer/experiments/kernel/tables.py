@@ -26,7 +26,7 @@ from entrometer.estimators.kernel import (
 )
 from entrometer.experiments.estimate_fields import estimate_fields
 from entrometer.experiments.update_batch import centred_rewards
-from entrometer.runs.kernel import (
+from entrometer.runs.tables.kernel import (
     Block,
     Eigenvalue,
     Element,

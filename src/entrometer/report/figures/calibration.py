@@ -11,7 +11,7 @@ from entrometer.report.plot import Plot
 from entrometer.report.read import MeasurementRun
 from entrometer.report.style import arms
 from entrometer.report.table import table
-from entrometer.runs.measurement import Change
+from entrometer.runs.tables.measure import Change
 
 Pair = tuple[Curve, Change]
 

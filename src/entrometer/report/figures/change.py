@@ -13,7 +13,7 @@ from entrometer.report.read import MeasurementRun
 from entrometer.report.style import legend_above
 from entrometer.report.table import table
 from entrometer.report.text import label
-from entrometer.runs.measurement import Change
+from entrometer.runs.tables.measure import Change
 
 MOST = 4
 

@@ -14,7 +14,7 @@ from entrometer.report.read import MeasurementRun
 from entrometer.report.style import LOOKS, legend_above, log_axis, log_x
 from entrometer.report.table import table
 from entrometer.report.text import label
-from entrometer.runs.measurement import Convergence
+from entrometer.runs.tables.measure import Convergence
 
 MOST = 4
 _PARTS = ((95, "-"), (80, "--"), (50, ":"))

@@ -22,7 +22,7 @@ from entrometer.report.read import MeasurementRun
 from entrometer.report.style import legend_above
 from entrometer.report.table import table
 from entrometer.report.text import label
-from entrometer.runs.measurement import Needed
+from entrometer.runs.tables.measure import Needed
 
 MOST = 4
 _TITLES = {"change": "for the change Δh", "slope": "for the slope h′"}

@@ -22,7 +22,7 @@ from entrometer.report.read import MeasurementRun
 from entrometer.report.style import BLUE, GREY, ON_PAPER, RED
 from entrometer.report.table import table
 from entrometer.report.text import label
-from entrometer.runs.measurement import ErrorStudy
+from entrometer.runs.tables.measure import ErrorStudy
 
 MOST = 4
 _SHOWN = (5, 25, 50, 75, 95)

@@ -15,7 +15,7 @@ from entrometer.report.plot import Plot
 from entrometer.report.read import InfluenceRun
 from entrometer.report.style import legend_above
 from entrometer.report.table import table
-from entrometer.runs.influence import Balance
+from entrometer.runs.tables.influence import Balance
 
 _PAST = re.compile(r"past-(\d+)")
 _MOST = 6

@@ -14,7 +14,7 @@ from entrometer.report.plot import Plot
 from entrometer.report.read import InfluenceRun
 from entrometer.report.style import legend_above
 from entrometer.report.table import table
-from entrometer.runs.influence import Diagonal
+from entrometer.runs.tables.influence import Diagonal
 
 _WORDS = {
     "self": "a response and itself",

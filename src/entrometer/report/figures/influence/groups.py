@@ -13,7 +13,7 @@ from entrometer.report.plot import Plot
 from entrometer.report.read import InfluenceRun
 from entrometer.report.style import legend_above
 from entrometer.report.table import table
-from entrometer.runs.influence import Group
+from entrometer.runs.tables.influence import Group
 
 _BY = {
     "kind": "kind of token",

@@ -17,7 +17,7 @@ from entrometer.report.read import InfluenceRun
 from entrometer.report.style import GREY, LOOKS, arms, legend_above
 from entrometer.report.table import table
 from entrometer.report.text import label
-from entrometer.runs.influence import Removal
+from entrometer.runs.tables.influence import Removal
 
 _UNITS = {"entropy": "nats a token", "reward": "reward a response"}
 Row = tuple[Subject, Removal]

@@ -18,7 +18,7 @@ from entrometer.report.plot import Plot
 from entrometer.report.read import InfluenceRun
 from entrometer.report.style import BLUE, GREY, ON_PAPER
 from entrometer.report.table import table
-from entrometer.runs.influence import Token
+from entrometer.runs.tables.influence import Token
 
 MOST = 4
 POINTS = 2_000

@@ -17,7 +17,7 @@ from entrometer.report.read import InfluenceRun
 from entrometer.report.style import GREY, LOOKS, arms, legend_above
 from entrometer.report.table import table
 from entrometer.report.text import label
-from entrometer.runs.influence import Score
+from entrometer.runs.tables.influence import Score
 
 _TITLES = {
     "entropy": "what moves entropy",

@@ -14,7 +14,7 @@ from entrometer.report.plot import Plot
 from entrometer.report.style import legend_above
 from entrometer.report.table import table
 from entrometer.report.text import label
-from entrometer.runs.kernel import Block
+from entrometer.runs.tables.kernel import Block
 
 _TITLES = {"kernel": "kernel K", "cosine": "cosine"}
 Row = tuple[Subject, Block]

@@ -15,7 +15,7 @@ from entrometer.report.plot import Plot
 from entrometer.report.style import LOOKS, legend_above, log_axis, log_x
 from entrometer.report.table import table
 from entrometer.report.text import label
-from entrometer.runs.kernel import Element, Growth
+from entrometer.runs.tables.kernel import Element, Growth
 
 MOST = 4
 POINTS = 2_000

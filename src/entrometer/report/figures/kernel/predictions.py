@@ -15,7 +15,7 @@ from entrometer.report.plot import Plot
 from entrometer.report.style import LOOKS, legend_above
 from entrometer.report.table import table
 from entrometer.report.text import label
-from entrometer.runs.kernel import Prediction
+from entrometer.runs.tables.kernel import Prediction
 
 POINTS = 2_000
 _MOST_ROWS = 400

@@ -11,7 +11,7 @@ from entrometer.report.plot import Plot
 from entrometer.report.style import LOOKS, legend_above, log_axis, log_x
 from entrometer.report.table import table
 from entrometer.report.text import label
-from entrometer.runs.kernel import SketchError
+from entrometer.runs.tables.kernel import SketchError
 
 Rows = dict[Subject, list[SketchError]]
 

@@ -15,7 +15,7 @@ from entrometer.report.plot import Plot
 from entrometer.report.style import GREY, LOOKS, legend_above, log_axis, log_x, say
 from entrometer.report.table import table
 from entrometer.report.text import label
-from entrometer.runs.kernel import Eigenvalue
+from entrometer.runs.tables.kernel import Eigenvalue
 
 MOST = 4
 _MOST_ROWS = 400

@@ -4,7 +4,13 @@ from collections.abc import Sequence
 
 from entrometer.report.curves import Subject
 from entrometer.report.read import KernelRun
-from entrometer.runs.kernel import Block, Eigenvalue, Element, Growth, SketchError
+from entrometer.runs.tables.kernel import (
+    Block,
+    Eigenvalue,
+    Element,
+    Growth,
+    SketchError,
+)
 
 Runs = Sequence[KernelRun]
 

@@ -6,10 +6,8 @@ standard error and the ends of its interval; NaN is what was not measured.
 """
 
 from dataclasses import dataclass, field
-from pathlib import Path
 
-from entrometer.runs.rows import read_tables
-from entrometer.runs.signal import UpdateSignal
+from entrometer.runs.tables.signal import UpdateSignal
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -202,32 +200,14 @@ class Sample:
 
 
 @dataclass(frozen=True)
-class Measurement:
+class MeasureTables:
     """All tables of a measurement."""
 
-    changes: list[Change]
-    terms: list[Term]
-    variances: list[Variance]
-    needed: list[Needed]
-    errors: list[ErrorStudy]
-    convergence: list[Convergence]
-    samples: list[Sample]
+    changes: list[Change] = field(default_factory=list)
+    terms: list[Term] = field(default_factory=list)
+    variances: list[Variance] = field(default_factory=list)
+    needed: list[Needed] = field(default_factory=list)
+    errors: list[ErrorStudy] = field(default_factory=list)
+    convergence: list[Convergence] = field(default_factory=list)
+    samples: list[Sample] = field(default_factory=list)
     signal: list[UpdateSignal] = field(default_factory=list)
-
-
-TABLES: dict[str, type] = {
-    "changes": Change,
-    "terms": Term,
-    "variances": Variance,
-    "needed": Needed,
-    "errors": ErrorStudy,
-    "convergence": Convergence,
-    "samples": Sample,
-    "signal": UpdateSignal,
-}
-"""Name of the file under `results/` to the rows in it."""
-
-
-def read_measurement(run: Path) -> Measurement:
-    """The tables of a finished measurement."""
-    return Measurement(**read_tables(run, TABLES))

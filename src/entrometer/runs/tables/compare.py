@@ -7,11 +7,9 @@ error and the ends of its 95% interval; NaN is what was not measured.
 
 import math
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import NamedTuple
 
-from entrometer.runs.rows import read_tables
-from entrometer.runs.signal import UpdateSignal
+from entrometer.runs.tables.signal import UpdateSignal
 
 
 class Told(NamedTuple):
@@ -158,24 +156,10 @@ class Remedy:
 
 
 @dataclass(frozen=True)
-class ComparisonTables:
+class CompareTables:
     """All tables."""
 
-    outcomes: list[Outcome]
-    frontier: list[FrontierPoint]
-    remedies: list[Remedy]
+    outcomes: list[Outcome] = field(default_factory=list)
+    frontier: list[FrontierPoint] = field(default_factory=list)
+    remedies: list[Remedy] = field(default_factory=list)
     signal: list[UpdateSignal] = field(default_factory=list)
-
-
-TABLES: dict[str, type] = {
-    "outcomes": Outcome,
-    "frontier": FrontierPoint,
-    "remedies": Remedy,
-    "signal": UpdateSignal,
-}
-"""Classes of rows by the name of the file, results/NAME.parquet."""
-
-
-def read_comparison(run: Path) -> ComparisonTables:
-    """Read every table of a finished run."""
-    return ComparisonTables(**read_tables(run, TABLES))

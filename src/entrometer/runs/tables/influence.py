@@ -8,10 +8,8 @@ not measured.
 """
 
 from dataclasses import dataclass, field
-from pathlib import Path
 
-from entrometer.runs.rows import read_tables
-from entrometer.runs.signal import UpdateSignal
+from entrometer.runs.tables.signal import UpdateSignal
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -173,29 +171,11 @@ class Removal:
 class InfluenceTables:
     """All tables."""
 
-    tokens: list[Token]
-    responses: list[Response]
-    balance: list[Balance]
-    groups: list[Group]
-    scores: list[Score]
-    diagonals: list[Diagonal]
-    removals: list[Removal]
+    tokens: list[Token] = field(default_factory=list)
+    responses: list[Response] = field(default_factory=list)
+    balance: list[Balance] = field(default_factory=list)
+    groups: list[Group] = field(default_factory=list)
+    scores: list[Score] = field(default_factory=list)
+    diagonals: list[Diagonal] = field(default_factory=list)
+    removals: list[Removal] = field(default_factory=list)
     signal: list[UpdateSignal] = field(default_factory=list)
-
-
-TABLES: dict[str, type] = {
-    "tokens": Token,
-    "responses": Response,
-    "balance": Balance,
-    "groups": Group,
-    "scores": Score,
-    "diagonals": Diagonal,
-    "removals": Removal,
-    "signal": UpdateSignal,
-}
-"""Classes of rows by the name of the file, results/NAME.parquet."""
-
-
-def read_influence(run: Path) -> InfluenceTables:
-    """Read every table of a finished run."""
-    return InfluenceTables(**read_tables(run, TABLES))

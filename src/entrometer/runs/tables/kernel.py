@@ -6,10 +6,8 @@ measured.
 """
 
 from dataclasses import dataclass, field
-from pathlib import Path
 
-from entrometer.runs.rows import read_tables
-from entrometer.runs.signal import UpdateSignal
+from entrometer.runs.tables.signal import UpdateSignal
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -131,29 +129,11 @@ class Whole:
 class KernelTables:
     """All tables."""
 
-    blocks: list[Block]
-    eigenvalues: list[Eigenvalue]
-    growth: list[Growth]
-    elements: list[Element]
-    predictions: list[Prediction]
-    sketches: list[SketchError]
-    whole: list[Whole]
+    blocks: list[Block] = field(default_factory=list)
+    eigenvalues: list[Eigenvalue] = field(default_factory=list)
+    growth: list[Growth] = field(default_factory=list)
+    elements: list[Element] = field(default_factory=list)
+    predictions: list[Prediction] = field(default_factory=list)
+    sketches: list[SketchError] = field(default_factory=list)
+    whole: list[Whole] = field(default_factory=list)
     signal: list[UpdateSignal] = field(default_factory=list)
-
-
-TABLES: dict[str, type] = {
-    "blocks": Block,
-    "eigenvalues": Eigenvalue,
-    "growth": Growth,
-    "elements": Element,
-    "predictions": Prediction,
-    "sketches": SketchError,
-    "whole": Whole,
-    "signal": UpdateSignal,
-}
-"""Classes of rows by the name of the file, results/NAME.parquet."""
-
-
-def read_kernel(run: Path) -> KernelTables:
-    """Read every table of a finished run."""
-    return KernelTables(**read_tables(run, TABLES))

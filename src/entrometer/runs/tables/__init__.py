@@ -1,0 +1,1 @@
+"""Rows and tables that each experiment writes, one module per experiment."""
