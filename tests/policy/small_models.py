@@ -17,8 +17,7 @@ from transformers import AutoConfig, AutoModelForCausalLM
 from entrometer.calculus import functional
 from entrometer.estimators import GradientWeights, Tables
 from entrometer.policy.policy import Policy
-from entrometer.policy.precision import Precision
-from entrometer.policy.readiness import ready
+from entrometer.policy.precision import Precision, ready
 from entrometer.runs import Rollouts, Sampler
 
 VOCABULARY = 101

@@ -1,12 +1,13 @@
 """Calculus in the parameters: derivatives, update vectors and kernels.
 
-A quantity of the size of the model is a `Vector`: a tensor for every parameter name.
+A quantity of the size of the model is a `Vector`: one tensor per parameter name.
 """
 
 from entrometer.calculus.adamw import (
     AdamWHyperparameters,
     AdamWState,
     AdamWStep,
+    adam_preconditioner,
     adamw_update,
 )
 from entrometer.calculus.derivatives import (
@@ -15,29 +16,33 @@ from entrometer.calculus.derivatives import (
     Tangents,
     jvp,
     jvp2,
-    jvp_many,
     vjp,
 )
-from entrometer.calculus.functional import functional, trainable_parameters
-from entrometer.calculus.gram import cross_gram, gram, inner_products
-from entrometer.calculus.kernel_operator import score_kernel_operator
-from entrometer.calculus.noise_scale import GradientNorms, squared_norms
-from entrometer.calculus.per_sequence_gradients import per_sequence_gradients
-from entrometer.calculus.preconditioners import (
-    adam_preconditioner,
-    identity_preconditioner,
+from entrometer.calculus.kernels import (
+    gram,
+    inner_products,
+    per_sequence_gradients,
+    score_kernel_operator,
     whiten,
 )
-from entrometer.calculus.sgd import SGDStep, sgd_update
 from entrometer.calculus.sketch import Sketch
-from entrometer.calculus.updates import HistorySplit, Update, clip_scale
+from entrometer.calculus.updates import (
+    HistorySplit,
+    SGDStep,
+    Update,
+    clip_scale,
+    identity_preconditioner,
+    sgd_update,
+)
 from entrometer.calculus.vectors import (
+    GradientNorms,
     Vector,
     add,
     dot,
     multiply,
     norm,
     scale,
+    squared_norms,
     zeros_like,
 )
 
@@ -58,15 +63,12 @@ __all__ = [
     "adamw_update",
     "add",
     "clip_scale",
-    "cross_gram",
     "dot",
-    "functional",
     "gram",
     "identity_preconditioner",
     "inner_products",
     "jvp",
     "jvp2",
-    "jvp_many",
     "multiply",
     "norm",
     "per_sequence_gradients",
@@ -74,7 +76,6 @@ __all__ = [
     "score_kernel_operator",
     "sgd_update",
     "squared_norms",
-    "trainable_parameters",
     "vjp",
     "whiten",
     "zeros_like",

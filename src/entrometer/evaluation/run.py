@@ -17,7 +17,7 @@ from entrometer.evaluation.problems import chosen_problems
 from entrometer.evaluation.results import Row, rows
 from entrometer.evaluation.table import write_table
 from entrometer.policy import load_policy
-from entrometer.policy.content import weights_key
+from entrometer.policy.checkpoint import weights_key
 from entrometer.runs import hold, seal, verified
 from entrometer.runs.complete import damages
 from entrometer.runs.settings import CONFIG, as_json, save_settings

@@ -12,7 +12,7 @@ from entrometer.experiments.requests import Draw, Recorded, Step, Subject
 from entrometer.interventions import PLAIN, intervention
 from entrometer.policy.adapter import CONFIG as ADAPTER_CONFIG
 from entrometer.policy.adapter import base_of
-from entrometer.policy.content import weights_key
+from entrometer.policy.checkpoint import weights_key
 from entrometer.policy.optimizer_state import optimizer_key
 from entrometer.runs import (
     present,

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from entrometer.importers.foreign import EVERY_PROCESS, Foreign
-from entrometer.policy.adamw_settings import (
+from entrometer.policy.optimizer_state import (
     common_settings,
     one_step,
     param_groups,

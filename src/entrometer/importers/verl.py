@@ -16,15 +16,15 @@ from torch.distributed.tensor import DTensor
 from entrometer.importers.foreign import EVERY_PROCESS, Foreign, Lora
 from entrometer.importers.fsdp_units import fits, units
 from entrometer.importers.pieces import cut_ranks, joined, split
-from entrometer.policy.adamw_settings import (
+from entrometer.policy.optimizer_state import (
     common_settings,
     one_step,
     param_groups,
     step_count,
 )
-from entrometer.policy.skeleton import adapted, lora_config, skeleton
 from entrometer.policy.sources import UnreadableSource, read_json
 from entrometer.policy.tensor_files import read_tensors
+from entrometer.policy.weights import adapted, lora_config, skeleton
 
 _FILE = re.compile(r"optim_world_size_(\d+)_rank_0\.pt")
 _LORA = re.compile(r"(?:^|\.)([^.]+)\.lora_A\.[^.]+\.weight$")

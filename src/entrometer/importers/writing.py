@@ -14,8 +14,8 @@ from entrometer.importers.foreign import Foreign, Lora
 from entrometer.policy.adapter import base_fields
 from entrometer.policy.loading import load_policy
 from entrometer.policy.optimizer_state import decay_groups
-from entrometer.policy.skeleton import lora_config
 from entrometer.policy.sources import UnreadableSource, require_plain_files
+from entrometer.policy.weights import lora_config
 from entrometer.runs import apply_umask, seal
 from entrometer.runs.atomic import naming_full_disk
 

