@@ -3,8 +3,9 @@ import copy
 import pytest
 import torch
 
-from entrometer.calculus import add, clip_scale, norm, scale, sgd_update
+from entrometer.calculus import add, clip_scale, norm, scale
 from entrometer.errors import InvalidValue, ShapeMismatch
+from tests.calculus.sgd import sgd_update
 
 
 @pytest.mark.parametrize("factor", [1e-3, 1.0, 1e3])

@@ -2,17 +2,16 @@ import pytest
 import torch
 
 from entrometer.calculus import (
-    GradientNorms,
     add,
     dot,
     multiply,
     norm,
     scale,
-    squared_norms,
     vectors,
     zeros_like,
 )
 from entrometer.errors import InvalidValue, MissingKey, ShapeMismatch
+from tests.calculus.gradient_norms import GradientNorms, squared_norms
 
 
 @pytest.fixture

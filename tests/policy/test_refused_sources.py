@@ -228,7 +228,9 @@ def test_an_adapter_of_another_kind_is_refused(tiny_directory, tmp_path):
         target_modules=["k_proj"], feedforward_modules=[], task_type="CAUSAL_LM"
     )
     adapter = save_adapter(tiny_directory, tmp_path / "adapter", config)
-    with pytest.raises(UnreadableSource, match="expected a LoRA adapter, got IA3"):
+    with pytest.raises(
+        UnreadableSource, match="expected a plain LoRA adapter, got IA3"
+    ):
         load_policy(adapter)
 
 

@@ -12,7 +12,6 @@ from torch.func import jvp
 from transformers.activations import ACT2FN
 
 from entrometer import calculus
-from entrometer.calculus import functional
 from entrometer.policy.adapted_linear import LinearRule, adapter, is_adapted
 from entrometer.policy.architectures import NORMS, UnknownArchitecture, attention, kind
 from entrometer.policy.tangents import (
@@ -26,6 +25,7 @@ from tests.policy.small_models import (
     ARCHITECTURES,
     as_policy,
     direction,
+    functional,
     relative,
     small_model,
     small_policy,

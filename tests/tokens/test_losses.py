@@ -149,7 +149,7 @@ def test_leave_one_out_takes_off_the_mean_of_the_others():
     "advantages", [standardised_advantages, leave_one_out_advantages]
 )
 def test_a_group_of_one_is_refused(advantages):
-    with pytest.raises(ShapeMismatch, match="at least 2 responses a prompt, got 1"):
+    with pytest.raises(ShapeMismatch, match="at least 2 responses per prompt, got 1"):
         advantages(torch.ones(3, 1))
 
 

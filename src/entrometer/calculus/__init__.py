@@ -28,21 +28,17 @@ from entrometer.calculus.kernels import (
 from entrometer.calculus.sketch import Sketch
 from entrometer.calculus.updates import (
     HistorySplit,
-    SGDStep,
     Update,
     clip_scale,
     identity_preconditioner,
-    sgd_update,
 )
 from entrometer.calculus.vectors import (
-    GradientNorms,
     Vector,
     add,
     dot,
     multiply,
     norm,
     scale,
-    squared_norms,
     zeros_like,
 )
 
@@ -50,10 +46,8 @@ __all__ = [
     "AdamWHyperparameters",
     "AdamWState",
     "AdamWStep",
-    "GradientNorms",
     "HistorySplit",
     "Pullback",
-    "SGDStep",
     "SecondTangents",
     "Sketch",
     "Tangents",
@@ -74,8 +68,6 @@ __all__ = [
     "per_sequence_gradients",
     "scale",
     "score_kernel_operator",
-    "sgd_update",
-    "squared_norms",
     "vjp",
     "whiten",
     "zeros_like",

@@ -9,7 +9,7 @@ eager attention. Activation checkpointing must be non-reentrant. An output that 
 tangent or gradient reaches is an error here, never a zero.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 import torch
@@ -186,11 +186,7 @@ class CompositeLayerNorm(TorchFunctionMode):
     # the saved mean and variance constant (pytorch/pytorch#196700).
 
     def __torch_function__(
-        self,
-        func: Callable[..., Any],
-        types: Iterable[type],
-        args: Sequence[Any] = (),
-        kwargs: Mapping[str, Any] | None = None,
+        self, func: Any, types: Any, args: Any = (), kwargs: Any = None
     ) -> Any:
         """Call `func`, or the composite in place of layer norm."""
         if func in (torch.nn.functional.layer_norm, torch.layer_norm):

@@ -98,11 +98,8 @@ def inner_products(left: Vector, right: Vector) -> Float64[Tensor, "A B"]:
         left_AD = left[name][..., None].flatten(1)
         right_BD = right[name][..., None].flatten(1)
         width = max(1, _CHUNK // max(len(left_AD), len(right_BD)))
-        for x_AD, y_BD in zip(
-            torch.split(left_AD, width, dim=1),
-            torch.split(right_BD, width, dim=1),
-            strict=True,
-        ):
+        pairs = zip(left_AD.split(width, 1), right_BD.split(width, 1), strict=True)
+        for x_AD, y_BD in pairs:
             x64_AD = x_AD.to(torch.float64)
             # Products of rows with themselves need one conversion.
             y64_BD = x64_AD if left is right else y_BD.to(torch.float64)

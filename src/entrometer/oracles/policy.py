@@ -88,9 +88,5 @@ class EnumerablePolicy:
 
     def lengths(self) -> Int[Tensor, " M"]:
         """Return the number of tokens of each sequence, EOS included."""
-        return torch.tensor([_length(row, self.length) for row in self.sequences()])
-
-
-def _length(tokens: Tensor, limit: int) -> int:
-    ends = (tokens == EOS).nonzero()
-    return int(ends[0]) + 1 if len(ends) else limit
+        ends = [[*row, EOS].index(EOS) + 1 for row in self.sequences().tolist()]
+        return torch.tensor(ends).clamp(max=self.length)

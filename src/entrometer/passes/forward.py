@@ -52,6 +52,7 @@ def forward_along(
     r"""Return the tables of `forward` at $\theta + \eta v$ for each $\eta$."""
     tables = []
     for eta in etas:
+        # In place and put back to the bit: a copy of the model may not fit the device.
         with moved(policy, direction, eta) as there:
             tables.append(forward(there, rollouts, budget=budget))
     return tables
@@ -154,6 +155,7 @@ def aligned(policy: Policy, directions: Sequence[Vector]) -> list[dict[str, Tens
                     f"parameter {name!r}: expected shape {tuple(trained[name].shape)}, "
                     f"got {tuple(x.shape)}; take the direction of this policy"
                 )
+    # Only names that some direction has: the others would cost a zero tangent each.
     return [
         {
             name: v[name].to(p) if name in v else torch.zeros_like(p)

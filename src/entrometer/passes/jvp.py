@@ -172,9 +172,8 @@ def _hidden_names(policy: Policy, direction: Vector) -> list[str]:
     """Return the names of the direction that the hidden states depend on."""
     # A head that is tied to the embedding moves the hidden states, an untied one not.
     base: Any = policy.base
-    untied = (
-        base.get_input_embeddings().weight is not base.get_output_embeddings().weight
-    )
+    embedding, head = base.get_input_embeddings(), base.get_output_embeddings()
+    untied = embedding.weight is not head.weight
     return [name for name in direction if not (untied and name == policy.head_name)]
 
 

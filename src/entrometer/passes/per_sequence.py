@@ -124,10 +124,7 @@ def _captured(
 
 
 def _hook(
-    prefix: str,
-    module: Any,
-    into: dict[str, Tensor],
-    names: Collection[str] | None,
+    prefix: str, module: Any, into: dict[str, Tensor], names: Collection[str] | None
 ) -> Any:
     A_RI, B_OR, s = adapter(module)
     halves = {f"{prefix}.{n}": half for n, half in adapter_parameters(module).items()}
@@ -162,6 +159,7 @@ def _one_by_one(
     weights: GradientWeights,
     names: Collection[str] | None,
 ) -> Iterator[GradientRows]:
+    # Gradients of shared weights come out of autograd summed over the batch.
     end = np.cumsum(rollouts.length)
     for row in range(rollouts.count):
         at = slice(end[row] - rollouts.length[row], end[row])

@@ -168,10 +168,9 @@ def put_fresh_adapter(
     r"""Return the model with a LoRA adapter, $W + \frac{\alpha}{r} BA$, alone trained.
 
     The model is changed in place. $A$ is drawn with variance one over its inputs, $B$
-    with standard deviation `std`; a trainer starts at 0, where $\partial(BA)/\partial A$
-    is 0 and half of the gradients vanish. $\alpha$ is twice the rank by default.
-    `modules` are the last parts of the names of adapted layers, by default every linear
-    layer but the head.
+    with standard deviation `std`; a trainer starts at 0, where half of the gradients
+    vanish. $\alpha$ is twice the rank by default. `modules` are the last parts of the
+    names of adapted layers, by default every linear layer but the head.
     """
     if rank < 1 or std < 0:
         raise InvalidValue(f"expected rank >= 1 and std >= 0; got {rank} and {std}.")
@@ -197,23 +196,19 @@ def put_fresh_adapter(
 def _require_plain(path: Path, shapes: Shapes) -> None:
     """Raise unless a LoRA adapter is described by names and numbers alone."""
     config = read_json(path)
-    if config.get("peft_type") != "LORA":
-        raise UnreadableSource(
-            f"{path}: expected a LoRA adapter, got {config.get('peft_type')}. Merge it "
-            "into its base (`merge_and_unload`) and give the merged model."
-        )
     if config.get("megatron_config"):
         raise UnreadableSource(
             f"{path}: expected a plain adapter, got `megatron_config`, which has peft "
             "import a module that the file names. Remove the entry if you trust the "
             "file and the layers are not Megatron's."
         )
+    kind, start = config.get("peft_type"), config.get("init_lora_weights", True)
     others = sorted(k for k, v in config.items() if v and k not in _UNDERSTOOD)
-    start = config.get("init_lora_weights", True)
-    if others or start not in _STARTS:
+    if kind != "LORA" or others or start not in _STARTS:
         got = others[0] if others else f"init_lora_weights={start!r}"
         raise UnreadableSource(
-            f"{path}: expected a plain LoRA adapter, got {got}. Merge it into its base "
+            f"{path}: expected a plain LoRA adapter, got "
+            f"{got if kind == 'LORA' else kind}. Merge it into its base "
             "(`merge_and_unload`) and give the merged model."
         )
     # Each name is tried on each module, so a long list costs time; names beyond the

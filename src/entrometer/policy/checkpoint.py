@@ -138,11 +138,8 @@ def read_schedule(path: Path | str) -> Schedule:
     """Read the position of a checkpoint in its training, without its model."""
     path = local_directory(Path(path).expanduser())
     settings = read_settings(path / "optimizer.pt")
-    return Schedule(
-        _global_step(path / "trainer_state.json"),
-        settings.learning_rate,
-        settings.betas[0],
-    )
+    step = _global_step(path / "trainer_state.json")
+    return Schedule(step, settings.learning_rate, settings.betas[0])
 
 
 def read_progress(path: Path | str) -> float:

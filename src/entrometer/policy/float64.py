@@ -11,7 +11,6 @@ config's formula evaluated in float64.
 
 import math
 import types
-from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -126,11 +125,7 @@ class _Float32MeansFloat64(TorchFunctionMode):
     """Replaces float32 by float64 in the arguments of every torch function."""
 
     def __torch_function__(
-        self,
-        func: Callable[..., Any],
-        types: Iterable[type],
-        args: Sequence[Any] = (),
-        kwargs: Mapping[str, Any] | None = None,
+        self, func: Any, types: Any, args: Any = (), kwargs: Any = None
     ) -> Any:
         """Call `func` with float64 in place of float32."""
 

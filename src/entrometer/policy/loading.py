@@ -126,7 +126,7 @@ def _load_weights(directory: Path, precision: Precision) -> nn.Module:
     if (directory / "generation_config.json").exists():
         read_json(directory / "generation_config.json")
     shapes = read_shapes(weight_files(directory, "model"))
-    with _warnings_if_accepted(), _no_progress_bars():
+    with _quiet_transformers():
         require_filled(directory, skeleton(directory, len(shapes)), shapes)
         model = _from_transformers(directory, config, precision)
     if "auto_map" in config:
@@ -189,9 +189,11 @@ def _require_finite(source: str | Path, model: nn.Module) -> None:
 
 
 @contextmanager
-def _warnings_if_accepted() -> Iterator[None]:
-    """Hold back the log of transformers, and pass it on only if nothing is raised."""
+def _quiet_transformers() -> Iterator[None]:
+    """Show no progress bars, and pass on the log only if nothing is raised."""
     # An error is one line, and contains what the warnings before it would say.
+    bars = progress.is_progress_bar_enabled()
+    progress.disable_progress_bar()
     logger = logging.getLogger("transformers")
     handler = BufferingHandler(capacity=sys.maxsize)
     before = logger.handlers, logger.propagate
@@ -200,20 +202,11 @@ def _warnings_if_accepted() -> Iterator[None]:
         yield
     finally:
         logger.handlers, logger.propagate = before
+        if bars:
+            progress.enable_progress_bar()
     # Each message once: the model was built on the meta device before it was loaded.
     for record in {record.getMessage(): record for record in handler.buffer}.values():
         logger.handle(record)
-
-
-@contextmanager
-def _no_progress_bars() -> Iterator[None]:
-    bars = progress.is_progress_bar_enabled()
-    progress.disable_progress_bar()
-    try:
-        yield
-    finally:
-        if bars:
-            progress.enable_progress_bar()
 
 
 def _warn_not_run(path: Path) -> None:

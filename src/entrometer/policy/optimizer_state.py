@@ -239,8 +239,7 @@ def common_settings(path: Path, groups: Sequence[Mapping[str, Any]]) -> AdamWSet
 
 def step_count(path: Path, value: object) -> int:
     """Return a number of steps, which torch keeps as a float."""
-    if isinstance(value, Tensor) and value.numel() == 1 and not value.is_meta:
-        value = value.item()
+    value = _item(value)
     if not isinstance(value, int | float) or not 0 <= value < 2**53 or value % 1:
         raise UnreadableSource(
             f"{path}: expected a whole number of steps, got {shown(value)}. Use a "
@@ -291,13 +290,16 @@ def _settings(path: Path, group: Mapping[str, Any]) -> AdamWSettings:
     )
 
 
+def _item(value: Any) -> Any:
+    # Torch keeps step counts, and the learning rate of captured steps, in tensors.
+    scalar = isinstance(value, Tensor) and value.numel() == 1 and not value.is_meta
+    return value.item() if scalar else value
+
+
 def _number(
     path: Path, group: Mapping[str, Any], name: str, *, below: float = float("inf")
 ) -> float:
-    value = group[name]
-    # A learning rate is a tensor where steps are captured for a GPU.
-    if isinstance(value, Tensor) and value.numel() == 1 and not value.is_meta:
-        value = value.item()
+    value = _item(group[name])
     if not isinstance(value, int | float) or not 0 <= value < below:
         raise UnreadableSource(
             f"{path}: expected a number from 0 for {name}"

@@ -1,7 +1,7 @@
 """Precisions that a policy can compute in, and a check that nothing falls below one."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from enum import StrEnum
 from typing import Any
@@ -100,11 +100,7 @@ class LowPrecisionSpy(TorchDispatchMode):
         self.operations = 0
 
     def __torch_dispatch__(
-        self,
-        func: Callable[..., Any],
-        types: Iterable[type],
-        args: Sequence[Any] = (),
-        kwargs: Mapping[str, Any] | None = None,
+        self, func: Any, types: Any, args: Any = (), kwargs: Any = None
     ) -> Any:
         """Run the operation and count it if its result is below float64."""
         # Below autograd: the operations of backward passes are seen too.

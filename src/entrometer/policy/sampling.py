@@ -80,7 +80,12 @@ def sample(
         prompt_tokens=tuple(np.asarray(row, np.int64) for row in rows),
         response_tokens=tuple(np.asarray(row, np.int64) for row in responses),
         seed=seeds,
-        text=tuple(_decode(policy.tokenizer, row) for row in responses),
+        text=tuple(
+            policy.tokenizer.decode(
+                row, skip_special_tokens=True, clean_up_tokenization_spaces=False
+            )
+            for row in responses
+        ),
         reward=np.full(len(rows), np.nan),
         sampler=sampler,
     )
@@ -224,10 +229,3 @@ def _left_padded(
     ids = [[0] * (T - len(p)) + list(p) for p in prompts]
     mask = [[0] * (T - len(p)) + [1] * len(p) for p in prompts]
     return torch.tensor(ids, device=device), torch.tensor(mask, device=device)
-
-
-def _decode(tokenizer: Any, tokens: list[int]) -> str:
-    text: str = tokenizer.decode(
-        tokens, skip_special_tokens=True, clean_up_tokenization_spaces=False
-    )
-    return text

@@ -49,8 +49,7 @@ def sample_from_server(
     """Draw responses from the plain softmax of a served model.
 
     One request per response, with its own seed. Responses repeat exactly only if the
-    server's arithmetic does, which in vLLM depends on the batch. Arguments that
-    `sample` has too mean the same.
+    server's arithmetic does, which in vLLM depends on the batch.
 
     Args:
         url: Root of the server, such as `http://127.0.0.1:8000`.
@@ -68,9 +67,6 @@ def sample_from_server(
         attempts: Tries per request while the server is unreachable.
         pause: Seconds before the second try, doubled for each further one.
         api_key: Sent as a bearer token, and never stored.
-
-    Returns:
-        Unscored rows, prompt by prompt.
     """
     seeds = seeds_for(seed, prompts, prompt_ids, responses_per_prompt)
     server = _Server(
