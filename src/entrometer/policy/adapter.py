@@ -66,7 +66,7 @@ def base_of(directory: Path) -> str | None:
             )
     if not base:
         return None
-    # PEFT stores the commit of a hub name beside the name.
+    # PEFT stores the commit of a hub name in a field of its own.
     if revision and not Path(base).is_dir():
         return f"{base}@{revision}"
     return located(base, directory)

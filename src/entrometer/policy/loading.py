@@ -122,7 +122,8 @@ def _load_weights(directory: Path, precision: Precision) -> nn.Module:
             f"{directory / 'config.json'}: expected weights in model.safetensors, got "
             "`transformers_weights`. Save the model again with `save_pretrained`."
         )
-    # Transformers ignores one that it cannot read, and then lacks its EOS tokens.
+    # Transformers ignores a generation config that it cannot read, and then lacks its
+    # EOS tokens.
     if (directory / "generation_config.json").exists():
         read_json(directory / "generation_config.json")
     shapes = read_shapes(weight_files(directory, "model"))
@@ -235,7 +236,7 @@ def _load_tokenizer(source: str | Path, base: str | Path | None) -> Any:
         if base is None:
             raise SourceNotFound(
                 f"{directory / 'tokenizer_config.json'}: no such file, so there is no "
-                "tokenizer. Save it beside the model, or name the model that was "
+                "tokenizer. Save it with the model, or name the model that was "
                 "trained as `base`."
             )
         return _load_tokenizer(base, None)

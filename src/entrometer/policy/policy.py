@@ -155,6 +155,6 @@ def require_unmerged(policy: Policy) -> None:
     for name, module in policy.model.named_modules():
         if hasattr(module, "base_layer") and getattr(module, "merged", False):
             raise InvalidValue(
-                f"expected adapters beside their layers, got one merged at {name}, "
-                "where it does nothing; call model.unmerge_adapter()"
+                f"expected unmerged adapters, got a merged one at {name}, where it has "
+                "no effect; call model.unmerge_adapter()"
             )
