@@ -5,6 +5,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
+from entrometer.api.finished import report_kinds
 from entrometer.api.progress import Ticker
 from entrometer.report import write_figures
 from entrometer.runs.rows import read_rows, write_rows
@@ -56,5 +57,5 @@ def collected(
     for table, kind in kinds.items():
         rows: list[Any] = getattr(found, table)
         write_rows(folder / f"{table}.parquet", kind, rows)
-    write_figures(run, folder, formats=("svg",))
+    write_figures(run, folder, ("svg",), report_kinds())
     return found

@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 from scipy import stats
 
-from entrometer.report.agreement import agreement, gain
+from entrometer.report.compare.agreement import agreement, gain
 from entrometer.runs.rows import table_classes
 from entrometer.runs.tables.compare import CompareTables, Outcome
 from studies.chance import HEADS, Difference, chance

@@ -10,23 +10,22 @@ import numpy as np
 import pytest
 
 from benchmarks.report.chromium import ChromiumMissing, find_chromium, open_page
-from benchmarks.report.synthetic import write
+from benchmarks.report.synthetic import KINDS, write
 from benchmarks.report.synthetic_comparison import KNOWN, Shape, comparison
 from benchmarks.report.synthetic_kernel import Shape as KernelShape
 from benchmarks.report.synthetic_kernel import kernel
 from entrometer.errors import InvalidValue
 from entrometer.report import write_figures, write_report
-from entrometer.report.agreement import agreement, agreements
-from entrometer.report.agreement import gains as held_out_gains
-from entrometer.report.comparison import points
-from entrometer.report.figures.comparison.axes import axis_ends
-from entrometer.report.figures.comparison.below import below
-from entrometer.report.figures.comparison.frontier import frontier
-from entrometer.report.figures.comparison.gains import gains
-from entrometer.report.figures.comparison.predicted import predicted
-from entrometer.report.read import ComparisonRun, read_runs
+from entrometer.report.compare.agreement import agreement, agreements
+from entrometer.report.compare.agreement import gains as held_out_gains
+from entrometer.report.compare.axes import axis_ends
+from entrometer.report.compare.distance_to_frontier import distance_to_frontier
+from entrometer.report.compare.frontier import frontier
+from entrometer.report.compare.gains import gains
+from entrometer.report.compare.points import points
+from entrometer.report.compare.predicted import predicted
+from entrometer.report.read import read_runs
 from entrometer.report.style import style
-from entrometer.runs import seal
 from entrometer.runs.rows import table_classes
 from entrometer.runs.tables.compare import CompareTables
 from tests.report.test_page import Page
@@ -34,7 +33,7 @@ from tests.report.toy import SUMMARY
 
 SMALL = Shape(names=KNOWN[:5], idle=("clip-higher",))
 FIGURES = {"frontier", "gains", "predicted-observed", "below-frontier"}
-MAKERS = (frontier, gains, predicted, below)
+MAKERS = (frontier, gains, predicted, distance_to_frontier)
 
 
 @pytest.fixture(scope="module")
@@ -44,18 +43,20 @@ def made():
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory, made):
-    return write(tmp_path_factory.mktemp("run") / "run", made, SUMMARY)
+    return write(tmp_path_factory.mktemp("run") / "run", made, SUMMARY, {"seed": 0})
 
 
 @pytest.fixture(scope="module")
 def page(tmp_path_factory, run):
-    return Page(write_report([run], tmp_path_factory.mktemp("page") / "report.html"))
+    return Page(
+        write_report([run], tmp_path_factory.mktemp("page") / "report.html", KINDS)
+    )
 
 
 @pytest.fixture
 def read(tmp_path):
     def make(made):
-        return read_runs([write(tmp_path / "run", made, SUMMARY)])
+        return read_runs([write(tmp_path / "run", made, SUMMARY)], KINDS)
 
     return make
 
@@ -64,7 +65,7 @@ def read(tmp_path):
 def report(tmp_path):
     def make(made, **summary):
         run = write(tmp_path / "run", made, SUMMARY | summary)
-        return Page(write_report([run], tmp_path / "report.html"))
+        return Page(write_report([run], tmp_path / "report.html", KINDS))
 
     return make
 
@@ -89,28 +90,26 @@ def test_a_page_of_a_comparison_runs_nothing(page):
 
 
 def test_the_manifest_says_that_a_run_is_a_comparison(tmp_path, run, made):
-    (found,) = read_runs([run])
-    assert isinstance(found, ComparisonRun)
+    (found,) = read_runs([run], KINDS)
+    assert found.kind == "compare"
     assert repr(found.tables) == repr(made)
     other = write(tmp_path / "other", made, SUMMARY)
-    seal(other, about={"kind": "comparison"})
-    assert isinstance(read_runs([other])[0], ComparisonRun)
     (other / "results" / "frontier.parquet").unlink()
     with pytest.raises(InvalidValue, match=r"frontier\.parquet; finish it with"):
-        read_runs([other])
+        read_runs([other], KINDS)
 
 
 def test_the_same_run_gives_the_same_bytes(page, run, tmp_path):
-    assert Page(write_report([run], tmp_path / "again.html")).raw == page.raw
+    assert Page(write_report([run], tmp_path / "again.html", KINDS)).raw == page.raw
 
 
 def test_figures_are_files_for_papers(run, tmp_path):
-    paths = write_figures(run, tmp_path / "figures", ("svg",))
+    paths = write_figures(run, tmp_path / "figures", ("svg",), KINDS)
     assert {p.stem for p in paths} == FIGURES
 
 
 def test_what_pulls_as_plain_does_is_named_and_not_drawn(run):
-    plot = frontier(read_runs([run]))
+    plot = frontier(read_runs([run], KINDS))
     assert plot.caption.endswith(
         "as plain Dr-GRPO does: clip-higher (at minibatch 1/1)."
     )
@@ -123,7 +122,7 @@ def test_what_pulls_as_plain_does_is_named_and_not_drawn(run):
 
 
 def test_every_remedy_and_price_is_in_the_table_of_the_frontier(run, made):
-    rows = frontier(read_runs([run])).table.rows
+    rows = frontier(read_runs([run], KINDS)).table.rows
     told = {(row[0], row[1]) for row in rows}
     assert len(told) == len(rows) == len(made.outcomes) // 2 + 2 * len(made.frontier)
     assert {("minibatch 2/2", o.settings) for o in made.outcomes} <= told
@@ -131,7 +130,7 @@ def test_every_remedy_and_price_is_in_the_table_of_the_frontier(run, made):
 
 def test_a_marker_is_where_the_step_was_observed(run, made):
     with style():
-        ax = frontier(read_runs([run])).draw().axes[1]
+        ax = frontier(read_runs([run], KINDS)).draw().axes[1]
     (line,) = [x for x in ax.lines if x.get_label() == "remedy, observed"]
     drawn = set(zip(*line.get_data(), strict=True))
     tried = [o for o in made.outcomes if o.minibatch == "2/2" and o.tried][1:]
@@ -154,7 +153,7 @@ def test_without_truth_predictions_are_drawn_open(read):
 
 
 def test_remedies_are_sorted_by_what_they_keep_and_by_what_they_miss(run, made):
-    rows = gains(read_runs([run])).table.rows
+    rows = gains(read_runs([run], KINDS)).table.rows
     gain = {
         (o.minibatch, o.settings, o.objective): o.observed_gain for o in made.outcomes
     }
@@ -163,7 +162,7 @@ def test_remedies_are_sorted_by_what_they_keep_and_by_what_they_miss(run, made):
         values = [gain[minibatch, name, "entropy"] for name in own]
         assert values == sorted(values, reverse=True)
     with style():
-        (ax,) = below(read_runs([run])).draw().axes
+        (ax,) = distance_to_frontier(read_runs([run], KINDS)).draw().axes
     names = [text.get_text() for text in ax.get_yticklabels()]
     assert names[0] == "plain Dr-GRPO"
     assert "frontier" not in names
@@ -212,7 +211,7 @@ def test_agreement_is_of_gains_predicted_by_the_half_that_does_not_observe(
         abs(p_ - o_) < 2 * hypot(row.gain_se, row.observed_gain_se)
         for p_, o_, (row, _) in zip(p, o, rows, strict=True)
     ]
-    runs = read_runs([run])
+    runs = read_runs([run], KINDS)
     got = agreement([g for x in points(runs) for g in held_out_gains(x, objective)])
     assert got.steps == got.judged == len(rows)
     assert got.r2 == pytest.approx(1 - np.square(o - p).sum() / (o @ o), rel=1e-9)
@@ -248,8 +247,8 @@ def test_figures_draw_predictions_of_the_half_that_does_not_observe(run, made):
     other = {(o.minibatch, o.settings): o.elsewhere - p.elsewhere for o, p in rows}
     seen = {(o.minibatch, o.settings): o.observed_gain for o, _ in rows}
     with style():
-        left = predicted(read_runs([run])).draw().axes[0]
-        hollow = gains(read_runs([run])).draw().axes[0]
+        left = predicted(read_runs([run], KINDS)).draw().axes[0]
+        hollow = gains(read_runs([run], KINDS)).draw().axes[0]
     drawn = [
         (line.get_label(), *pair)
         for line in left.lines
@@ -402,14 +401,14 @@ def test_a_comparison_without_a_frontier_is_drawn(read, made):
 def test_kinds_are_shown_together(tmp_path, run):
     little = kernel(KernelShape(checkpoints=("checkpoint-8",), responses=8))
     other = write(tmp_path / "kernel", little, SUMMARY, {})
-    page = Page(write_report([run, other], tmp_path / "report.html"))
+    page = Page(write_report([run, other], tmp_path / "report.html", KINDS))
     assert set(page.ids) >= FIGURES | {"spectrum"}
     assert len(page.ids) == len(set(page.ids))
 
 
 def test_two_comparisons_are_told_apart(tmp_path, made):
     runs = [write(tmp_path / n, made, SUMMARY) for n in ("one", "two")]
-    assert {p.name for p in points(read_runs(runs))} == {
+    assert {p.name for p in points(read_runs(runs, KINDS))} == {
         *("one, 1/1", "one, 2/2", "two, 1/1", "two, 2/2"),
     }
 
@@ -431,7 +430,7 @@ def test_thirty_remedies_at_eight_points_are_drawn_in_seconds(tmp_path):
     )
     run = write(tmp_path / "run", comparison(shape), SUMMARY)
     start = time.process_time()
-    page = write_report([run], tmp_path / "report.html")
+    page = write_report([run], tmp_path / "report.html", KINDS)
     assert time.process_time() - start < 20
     assert page.stat().st_size < 2_000_000
     assert "Drawn are 4 of 8; the table has all." in page.read_text(encoding="utf-8")
@@ -451,7 +450,7 @@ def test_chromium_runs_nothing_of_a_hostile_comparison(tmp_path, made):
     )
     run = write(tmp_path / "run", hostile, SUMMARY)
     opened = open_page(
-        write_report([run], tmp_path / "report.html"),
+        write_report([run], tmp_path / "report.html", KINDS),
         f"""[...document.querySelectorAll('.c code')].filter(
           code => code.textContent === {json.dumps(evil)}).length""",
     )

@@ -6,12 +6,19 @@ import numpy as np
 import pytest
 
 from benchmarks.report.synthetic_influence import Shape, influence
-from entrometer.report.heat.choose import choose
-from entrometer.report.heat.colours import MODES, contrast, css, ink, linear, palette
-from entrometer.report.heat.markup import response, token
-from entrometer.report.heat.scale import CLASSES, QUANTITIES, Scale, scales
-from entrometer.report.influence import influences
-from entrometer.report.read import InfluenceRun
+from entrometer.report.influence.heat.choose import choose
+from entrometer.report.influence.heat.colours import (
+    MODES,
+    contrast,
+    css,
+    ink,
+    linear,
+    palette,
+)
+from entrometer.report.influence.heat.markup import response, token
+from entrometer.report.influence.heat.scale import CLASSES, QUANTITIES, Scale, scales
+from entrometer.report.influence.updates import influences
+from entrometer.report.kinds import FinishedRun
 from tests.report.test_text import read
 
 ENTROPY, REWARD, LOGPROB, _ = QUANTITIES
@@ -19,7 +26,9 @@ ENTROPY, REWARD, LOGPROB, _ = QUANTITIES
 
 def run(tables=None, name="run"):
     shape = Shape(checkpoints=("checkpoint-8",), responses=12, per_prompt=4, length=6)
-    return InfluenceRun(name, "", (), (), {}, {}, tables or influence(shape))
+    return FinishedRun(
+        "influence", name, "", (), (), {}, {}, tables or influence(shape)
+    )
 
 
 @pytest.fixture(scope="module")

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from html import escape
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
@@ -15,6 +15,8 @@ from entrometer.errors import InvalidValue, nearest_name
 if TYPE_CHECKING:
     import pandas
     import polars
+
+    from entrometer.report.kinds import RunKind
 
 
 class Finished(ABC):
@@ -58,7 +60,10 @@ class Finished(ABC):
         """Every figure by the name of its file, to be shown in a notebook."""
         from entrometer.report import draw_figures
 
-        return {name: Figure(svg) for name, svg in draw_figures(self.path).items()}
+        return {
+            name: Figure(svg)
+            for name, svg in draw_figures(self.path, report_kinds()).items()
+        }
 
     def write_figures(
         self, directory: str | Path, formats: Sequence[str] = ("svg", "png")
@@ -66,7 +71,7 @@ class Finished(ABC):
         """Write every figure for a paper, as any of svg, png and pdf."""
         from entrometer.report import write_figures
 
-        return write_figures(self.path, Path(directory), formats)
+        return write_figures(self.path, Path(directory), formats, report_kinds())
 
     def report(self, out: str | Path | None = None) -> Path | None:
         """Write the page, by default into the run; None where it cannot be drawn."""
@@ -79,13 +84,14 @@ class Finished(ABC):
             return None
         from entrometer.report import write_report
 
-        return write_report([self.path], Path(out or self.path / "report.html"))
+        out = Path(out or self.path / "report.html")
+        return write_report([self.path], out, report_kinds())
 
     def page(self, height: int = 720) -> "Page":
         """The report inside a notebook, in a frame of so many pixels."""
         from entrometer.report import report_page
 
-        return Page(report_page([self.path]), height)
+        return Page(report_page([self.path], report_kinds()), height)
 
 
 class Figure:
@@ -116,6 +122,31 @@ def told(title: str, sentences: Sequence[str], warnings: Sequence[str]) -> str:
     items = [f"<li>{escape(text)}</li>" for text in sentences]
     items += [f"<li><strong>Warning:</strong> {escape(text)}</li>" for text in warnings]
     return f"<h4>{escape(title)}</h4><ul>{''.join(items)}</ul>"
+
+
+def report_kinds() -> "dict[str, RunKind[Any]]":
+    """Kinds of runs that a report knows (for the time being)."""
+    from importlib import import_module
+
+    from entrometer.report.kinds import RunKind
+    from entrometer.runs.tables.compare import CompareTables
+    from entrometer.runs.tables.influence import InfluenceTables
+    from entrometer.runs.tables.kernel import KernelTables
+    from entrometer.runs.tables.measure import MeasureTables
+
+    tables: dict[str, type] = {
+        "measure": MeasureTables,
+        "influence": InfluenceTables,
+        "kernel": KernelTables,
+        "compare": CompareTables,
+    }
+
+    def parts(name: str) -> Any:
+        return lambda: import_module(f"entrometer.report.{name}").PARTS
+
+    kinds = {n: RunKind(n, t, parts(n)) for n, t in tables.items()}
+    old = {"entropy change": "measure", "comparison": "compare"}
+    return kinds | {o: RunKind(o, tables[n], parts(n)) for o, n in old.items()}
 
 
 def _require(package: str) -> None:

@@ -39,18 +39,20 @@ def run(arguments: Sequence[str]) -> int:
     command = parse(Write, arguments, verb="report")
     if not command.runs:
         raise InvalidValue("expected directories of finished runs, got none; name one")
+    from entrometer.api.finished import report_kinds
     from entrometer.report import write_figures, write_report
     from entrometer.runs.finished import unsealed, unsealed_files
 
     single = len(command.runs) == 1
     out = command.out or (command.runs[0] if single else Path()) / "report.html"
-    write_report(command.runs, out)
+    kinds = report_kinds()
+    write_report(command.runs, out, kinds)
     figures: list[Path] = []
     if command.figures is not None:
         for number, path in enumerate(command.runs, start=1):
             name = f"{number}-{path.resolve().name}"
             into = command.figures if single else command.figures / name
-            figures += write_figures(path, into, command.formats)
+            figures += write_figures(path, into, command.formats, kinds)
     found = {str(path): unsealed_files(path) for path in command.runs}
     without = {path: names for path, names in found.items() if names}
     if command.json:

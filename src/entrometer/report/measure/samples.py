@@ -1,0 +1,104 @@
+"""Responses as text, as many as a page can hold."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from entrometer.report.measure.curves import MeasureRun
+from entrometer.report.numbers import number
+from entrometer.report.text import shown
+from entrometer.runs.tables.measure import Sample
+
+BUDGET = 3_500_000
+"""Bytes of markup for the text of all samples of a page."""
+
+
+@dataclass(frozen=True)
+class Response:
+    """One response and what is known of it."""
+
+    text: str
+    facts: str
+
+
+@dataclass(frozen=True)
+class Prompt:
+    """A prompt, once, above its responses."""
+
+    number: int
+    text: str
+    responses: tuple[Response, ...]
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """The samples of a checkpoint."""
+
+    name: str
+    facts: str
+    prompts: tuple[Prompt, ...]
+
+
+@dataclass(frozen=True)
+class Samples:
+    """Responses of a run that fit on the page."""
+
+    checkpoints: list[Checkpoint]
+    left_out: int
+    """Number of responses that did not fit."""
+
+
+def samples(run: MeasureRun, runs_on_page: int) -> Samples:
+    """Return the responses of a run within its share of the page's size."""
+    return Samples(*by_checkpoint(run.tables.samples, BUDGET // runs_on_page))
+
+
+def by_checkpoint(
+    samples: Sequence[Sample], budget: int
+) -> tuple[list[Checkpoint], int]:
+    """Samples by checkpoint and prompt, and how many had no room.
+
+    A sample is shown whole or not at all; the first ones are.
+    """
+    kept: dict[str, dict[tuple[int, str], list[Sample]]] = {}
+    left = 0
+    for sample in samples:
+        prompts = kept.setdefault(sample.checkpoint, {})
+        key = (sample.prompt, sample.prompt_text)
+        texts = (
+            sample.response_text,
+            *(() if key in prompts else (sample.prompt_text,)),
+        )
+        cost = sum(len(shown(text).encode()) for text in texts)
+        if cost > budget:
+            left += 1
+            continue
+        budget -= cost
+        prompts.setdefault(key, []).append(sample)
+    return [_checkpoint(name, prompts) for name, prompts in kept.items()], left
+
+
+def _checkpoint(name: str, prompts: dict[tuple[int, str], list[Sample]]) -> Checkpoint:
+    every = [sample for own in prompts.values() for sample in own]
+    tokens = sum(sample.tokens for sample in every)
+    return Checkpoint(
+        name=name,
+        facts=(
+            f"{len(every):,} responses to {len(prompts):,} prompts, {tokens:,} tokens"
+        ),
+        prompts=tuple(
+            Prompt(
+                key[0], key[1], tuple(Response(s.response_text, _facts(s)) for s in own)
+            )
+            for key, own in prompts.items()
+        ),
+    )
+
+
+def _facts(s: Sample) -> str:
+    parts = [
+        f"{s.tokens:,} tokens",
+        f"entropy {number(s.entropy)}",
+        f"surprisal {number(s.surprisal)}",
+    ]
+    scored = s.reward == s.reward
+    return ", ".join([*parts, f"reward {number(s.reward)}" if scored else "not scored"])
