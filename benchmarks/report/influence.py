@@ -18,7 +18,7 @@ from entrometer.report import write_report
 from entrometer.runs.tables.influence import InfluenceTables, Token
 
 TOKENS = 100_000
-OWN = (Path(report.__file__).parent / "influence" / "heat" / "heat.js").read_text(
+OWN = (Path(report.__file__).parent / "influence" / "heat.js").read_text(
     encoding="utf-8"
 )
 TEXTS = """(() => {

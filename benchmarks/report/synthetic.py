@@ -96,8 +96,8 @@ def write(
 ) -> Path:
     """Leave behind what a finished measurement does, for a report to read."""
     (run / "results").mkdir(parents=True)
-    for name, kind in table_classes(type(made)).items():
-        write_rows(run / "results" / f"{name}.parquet", kind, getattr(made, name))
+    for name, row in table_classes(type(made)).items():
+        write_rows(run / "results" / f"{name}.parquet", row, getattr(made, name))
     about = {"versions": {"torch": "2.13.0"}, "seconds": {"passes": 812.4}}
     for name, body in (
         ("summary", summary),

@@ -14,12 +14,12 @@ from benchmarks.report.synthetic_influence import Shape, influence
 from benchmarks.report.synthetic_kernel import Shape as KernelShape
 from benchmarks.report.synthetic_kernel import kernel
 from entrometer.report import write_figures, write_report
-from entrometer.report.influence.draining import (
+from entrometer.report.influence.markup import INFLUENCE, LENGTH
+from entrometer.report.influence.tokens import (
     context,
     draining_responses,
     draining_tokens,
 )
-from entrometer.report.influence.heat.pack import INFLUENCE, LENGTH
 from entrometer.report.influence.updates import influences
 from entrometer.report.read import read_runs
 from entrometer.runs.rows import table_classes
@@ -203,7 +203,7 @@ def test_a_hundred_thousand_tokens_are_less_than_five_megabytes(report):
     page = report(influence(replace(SMALL, responses=500, length=200)))
     assert len(page.raw.encode()) < 5_000_000
     shown = len(ROW.findall(page.raw))
-    told = re.search(r"In full are ([\d,]+) of 500 responses", page.raw)
+    told = re.search(r"Shown are ([\d,]+) of 500 responses", page.raw)
     assert shown > 450
     assert shown == 500 or int(told[1]) == shown
 

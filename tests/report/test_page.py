@@ -182,7 +182,7 @@ def test_the_caption_of_one_change_tells_its_sign(new_run, slope, sign):
     made = measurement(replace(SMALL, slopes=(slope,)))
     caption = change(read_runs([new_run(made)], KINDS)).caption
     assert re.match(
-        rf"At η.=.0\.0003 entropy changes by {sign}0\.00\d+ ± 0\.\d+ nats a token, "
+        rf"At η.=.0\.0003 entropy changes by {sign}0\.00\d+ ± 0\.\d+ nats per token, "
         rf"where the slope predicts {sign}0\.00\d+, and the linear regime ends at η\*",
         caption,
     )
@@ -197,8 +197,8 @@ def test_the_caption_of_many_changes_counts_what_is_sure(new_run):
     ]
     run = new_run(replace(made, changes=unsure))
     assert change(read_runs([run], KINDS)).caption.startswith(
-        "At the learning rate of training entropy falls for 1, rises for 1 and is not "
-        "told from unchanged for 1 of 3 updates"
+        "At the training's learning rate entropy falls for 1, rises for 1 and may be "
+        "unchanged for 1 of 3 updates"
     )
 
 

@@ -14,14 +14,14 @@ if TYPE_CHECKING:
         write_figures,
         write_report,
     )
-    from entrometer.report.training.summary_figure import draw_training
+    from entrometer.report.training.figures import draw_training
 
 _HOMES = {
     "FinishedRun": "kinds",
     "PageParts": "kinds",
     "RunKind": "kinds",
     "draw_figures": "page",
-    "draw_training": "training.summary_figure",
+    "draw_training": "training.figures",
     "report_page": "page",
     "write_figures": "page",
     "write_report": "page",

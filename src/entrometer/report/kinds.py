@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 if TYPE_CHECKING:
-    from entrometer.report.influence.heat.page import TokenMap
+    from entrometer.report.influence.token_map import TokenMap
     from entrometer.report.measure.samples import Samples
     from entrometer.report.plot import Plot
     from entrometer.report.table import Table

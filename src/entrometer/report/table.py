@@ -1,14 +1,22 @@
-"""A table for the page: a caption, heads, and cells that are already text."""
+"""Tables of a report page: a caption, heads, and cells of text."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
 from entrometer.report.kinds import FinishedRun
-from entrometer.report.numbers import number
+from entrometer.report.numbers import (
+    interval,
+    number,
+    percent,
+    with_error,
+    with_interval,
+)
 
 MOST_ROWS = 50
-"""Rows of a table that is shown without a layout of its own."""
+"""Rows shown of each table of a kind of run that has no page parts."""
+Cell = Callable[[Any], str]
+"""Text of a row's cell in one column."""
 
 
 @dataclass(frozen=True)
@@ -17,30 +25,67 @@ class Table:
 
     caption: str
     """What the rows are, with units."""
-
     heads: tuple[str, ...]
-
     rows: tuple[tuple[str, ...], ...]
-
-    words: int = 1
-    """So many columns at the left are names; the others are numbers."""
-
+    label_columns: int = 1
+    """Number of columns at the left with text; the others have numbers."""
     code: tuple[int, ...] = ()
-    """Columns of names that are to be typed."""
+    """Columns whose text is code."""
 
 
 def table(
-    caption: str, heads: Sequence[str], rows: Sequence[Sequence[str]], words: int = 1
+    caption: str,
+    heads: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    *,
+    label_columns: int = 1,
 ) -> Table:
-    """A table without the columns of names that say the same in every row."""
-    names = [i for i in range(words) if len({row[i] for row in rows}) > 1]
-    told = [*(names or [min(1, words - 1)]), *range(words, len(heads))]
+    """Return a table without the label columns that are the same in every row."""
+    labels = [i for i in range(label_columns) if len({row[i] for row in rows}) > 1]
+    # A table in which all labels are the same keeps the checkpoint, the second one.
+    shown = [
+        *(labels or [min(1, label_columns - 1)]),
+        *range(label_columns, len(heads)),
+    ]
     return Table(
         caption=caption,
-        heads=tuple(heads[i] for i in told),
-        rows=tuple(tuple(row[i] for i in told) for row in rows),
-        words=len(names) or 1,
+        heads=tuple(heads[i] for i in shown),
+        rows=tuple(tuple(row[i] for i in shown) for row in rows),
+        label_columns=len(labels) or 1,
     )
+
+
+def text_of(name: str) -> Cell:
+    """Cell of a text column."""
+    return lambda row: str(getattr(row, name))
+
+
+def number_of(name: str, digits: int = 3) -> Cell:
+    """Cell of a number."""
+    return lambda row: number(getattr(row, name), digits)
+
+
+def percent_of(name: str) -> Cell:
+    """Cell of a share."""
+    return lambda row: percent(getattr(row, name))
+
+
+def error_of(name: str) -> Cell:
+    """Cell of a value ± its standard error."""
+    return lambda row: with_error(getattr(row, name), getattr(row, f"{name}_se"))
+
+
+def ends_of(name: str) -> Cell:
+    """Cell of the ends of a 95% interval."""
+    return lambda row: interval(
+        getattr(row, f"{name}_low"), getattr(row, f"{name}_high")
+    )
+
+
+def interval_of(name: str) -> Cell:
+    """Cell of a value with its 95% interval."""
+    ends = (name, f"{name}_low", f"{name}_high")
+    return lambda row: with_interval(*(getattr(row, end) for end in ends))
 
 
 def rows_table(runs: Sequence[FinishedRun[Any]], name: str) -> Table | None:
@@ -49,10 +94,10 @@ def rows_table(runs: Sequence[FinishedRun[Any]], name: str) -> Table | None:
     if not rows:
         return None
     columns = fields(rows[0][1])
-    first = rows[:MOST_ROWS]
-    fewer = f": the first {len(first)} of {len(rows):,} rows"
     labels = [f.name for f in columns if f.type is str]
     numbers = [f.name for f in columns if f.type is not str]
+    first = rows[:MOST_ROWS]
+    fewer = f": the first {len(first)} of {len(rows):,} rows"
     return table(
         f"{name}{fewer if len(first) < len(rows) else ''}",
         ("run", *labels, *numbers),
@@ -60,7 +105,7 @@ def rows_table(runs: Sequence[FinishedRun[Any]], name: str) -> Table | None:
             [run, *(getattr(row, n) for n in labels), *(_cell(row, n) for n in numbers)]
             for run, row in first
         ],
-        1 + len(labels),
+        label_columns=1 + len(labels),
     )
 
 

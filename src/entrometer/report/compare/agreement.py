@@ -1,4 +1,4 @@
-"""How well influence predicts what remedies change against plain Dr-GRPO.
+"""How well influence predicts what interventions change against plain Dr-GRPO.
 
 A prediction and an observation on the same prompts share the noise of those prompts and
 agree for that reason alone. So one half of the evaluation prompts predicts here, and
@@ -10,34 +10,41 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
+from matplotlib.figure import Figure
 
-from entrometer.report.compare.points import (
-    UNITS,
-    CompareRun,
-    Estimate,
-    Option,
-    Point,
-    points,
+from entrometer.report.axes import (
+    axis_ends,
+    cross_bars,
+    draw_identity,
+    draw_zeros,
+    few_ticks,
+    legend_above,
 )
-from entrometer.report.numbers import number, percent
-from entrometer.report.table import Table, table
+from entrometer.report.compare.points import UNITS, CompareRun, Option, Point, points
+from entrometer.report.numbers import Interval, number, percent
+from entrometer.report.plot import Plot, omitted, spread
+from entrometer.report.style import LOOKS
+from entrometer.report.table import Table, interval_of, table
+from entrometer.report.text import label
 from entrometer.runs.tables.compare import Outcome
+
+_WORDS = {True: "yes", False: "no", None: "–"}
 
 
 class Gain(NamedTuple):
-    """Change under a remedy less plain's, from two independent halves of prompts."""
+    """Change under an intervention minus plain's, from two halves of the prompts."""
 
-    predicted: Estimate
-    """By influence, on the half that does not observe."""
-    observed: Estimate
-    """After the step, on the other half."""
+    predicted: Interval
+    """Prediction by influence, on the half that does not observe."""
+    observed: Interval
+    """Observation after the step, on the other half."""
 
     @property
     def within(self) -> bool | None:
         """Whether the two differ by no more than the 95% noise of both.
 
-        The halves are independent, so the squares of the arms of their intervals add
-        up. None where an arm is unknown.
+        The halves are independent, so the squares of the half-widths of their
+        intervals add up. None if a half-width is unknown.
         """
         p, o = self
         arm = math.hypot(p.high - p.value, o.high - o.value)
@@ -46,28 +53,28 @@ class Gain(NamedTuple):
 
 
 class Agreement(NamedTuple):
-    r"""Of gains $p_i$ that were predicted and gains $o_i$ that were observed.
+    r"""Agreement of predicted gains $p_i$ with observed gains $o_i$.
 
     $R^2 = 1 - \sum (o_i - p_i)^2 / \sum o_i^2$, with no line fitted: 1 for exact
-    predictions, 0 for predicting that every remedy does what plain does, less than 0
+    predictions, 0 for predicting that every intervention does what plain does, below 0
     for predictions that are worse than that.
     """
 
     steps: int
     r2: float
     within: int
-    """Gains whose prediction is within the noise of both halves."""
+    """Number of gains whose prediction is within the noise of both halves."""
     judged: int
-    """Gains whose noise is known in both halves."""
+    """Number of gains whose noise is known in both halves."""
 
     @property
     def share(self) -> float:
-        """Share of the judged gains that are within; NaN where none was judged."""
+        """Share of the judged gains that are within; NaN if none was judged."""
         return self.within / self.judged if self.judged else math.nan
 
 
 def trials(point: Point) -> list[Option]:
-    """Remedies that differ from plain and whose steps were taken.
+    """Return the interventions that differ from plain and whose steps were taken.
 
     The frontier is left out: its tokens were chosen by the half that predicts.
     """
@@ -75,38 +82,31 @@ def trials(point: Point) -> list[Option]:
 
 
 def gain(row: Outcome, plain: Outcome) -> Gain:
-    """Gain of a remedy over plain at the same point, for the same objective."""
+    """Return an intervention's gain over plain at the same point and objective."""
     value = row.elsewhere - plain.elsewhere
-    # Only the other half's change has an error of its own in the table. The gain's is
-    # taken from the same prediction on the half that observes, which is as large.
+    # The table has the other half's error of a change, not of a difference. The error
+    # of the same prediction on the half that observes stands for it: it is as large.
     low, high = (value + end - row.gain for end in (row.gain_low, row.gain_high))
-    return Gain(
-        predicted=Estimate(value, low, high),
-        observed=Estimate(
-            row.observed_gain, row.observed_gain_low, row.observed_gain_high
-        ),
-    )
+    return Gain(Interval(value, low, high), Interval.of(row, "observed_gain"))
 
 
 def gains(point: Point, objective: str) -> list[Gain]:
-    """Gains of all trials of a point."""
+    """Return the gains of all trials of a point."""
     plain = point.reference.row(objective)
     return [gain(option.row(objective), plain) for option in trials(point)]
 
 
 def agreement(some: Sequence[Gain]) -> Agreement:
-    """R² and coverage over some gains of one objective."""
-    p, o = (
-        np.array([estimate.value for estimate in side])
-        for side in ([g.predicted for g in some], [g.observed for g in some])
-    )
+    """Return R² and coverage of some gains of one objective."""
+    p = np.array([g.predicted.value for g in some])
+    o = np.array([g.observed.value for g in some])
     r2 = 1 - float(np.square(o - p).sum() / (o @ o)) if o.any() else math.nan
     judged = [w for g in some if (w := g.within) is not None]
     return Agreement(len(some), r2, sum(judged), len(judged))
 
 
 def agreements(runs: Sequence[CompareRun]) -> Table | None:
-    """A row for each point and objective, and for all points together."""
+    """Return a row for each point and objective, and for all points together."""
     compared = [p for p in points(runs) if trials(p)]
     some = {p.name: [p] for p in compared}
     if len(compared) > 1:
@@ -114,8 +114,7 @@ def agreements(runs: Sequence[CompareRun]) -> Table | None:
     rows = [
         [
             *(name, objective, number(a.steps), number(a.r2)),
-            f"{a.within} of {a.judged}",
-            percent(a.share),
+            *(f"{a.within} of {a.judged}", percent(a.share)),
         ]
         for name, own in some.items()
         for objective in UNITS
@@ -124,12 +123,109 @@ def agreements(runs: Sequence[CompareRun]) -> Table | None:
     if not rows:
         return None
     return table(
-        "Gains of remedies over plain Dr-GRPO, predicted by one half of the prompts "
-        "and observed on the other: steps, R² of the prediction as it stands (0 is as "
-        "good as predicting no gain), and predictions within the 95% interval of the "
+        "Gains over plain Dr-GRPO, predicted by one half of the prompts and observed "
+        "on the other: steps, R² of the unscaled prediction (0 is as good as "
+        "predicting no gain), and predictions within the 95% interval of the "
         "difference of both halves. Steps of one point share its prompts, so that "
-        "they agree or disagree together",
+        "their errors are correlated",
         ("subject", "objective", "steps", "R²", "within", "share"),
         rows,
-        words=2,
+        label_columns=2,
     )
+
+
+def predicted(runs: Sequence[CompareRun]) -> Plot | None:
+    """Predicted against observed gain of each step that was taken."""
+    compared = [p for p in points(runs) if trials(p)]
+    if not compared:
+        return None
+    shown = spread(compared, len(LOOKS))
+    return Plot(
+        key="predicted-observed",
+        title="Gains over plain, predicted and observed",
+        caption=_caption(compared) + omitted(shown, compared),
+        description=(
+            "Gain of each intervention over plain Dr-GRPO, predicted by one half of "
+            "the prompts against observed on the other half, for entropy on the left "
+            "and for reward on the right, with 95% intervals and the diagonal; a "
+            "marker for each point. Intervals may reach beyond the edge."
+        ),
+        table=table(
+            "Gains over plain Dr-GRPO, entropy in nats per token and reward per "
+            "response, with 95% intervals: predicted by the half of the prompts that "
+            "does not observe (with the interval of the same prediction on the half "
+            "that observes), and observed; whether the two are within the 95% interval "
+            "of their difference; and the whole change, as the slope along the step "
+            "that AdamW recomputes, times the learning rate, and as observed",
+            (
+                *("subject", "intervention", "objective", "predicted", "observed"),
+                *("within", "whole, recomputed", "whole, observed"),
+            ),
+            [
+                [
+                    *(point.name, option.name, objective),
+                    *(str(pair.predicted), str(pair.observed), _WORDS[pair.within]),
+                    number(option.row(objective).reformed),
+                    interval_of("observed")(option.row(objective)),
+                ]
+                for point in compared
+                for objective in UNITS
+                for option, pair in zip(
+                    trials(point), gains(point, objective), strict=True
+                )
+            ],
+            label_columns=3,
+        ),
+        draw=lambda: _draw(shown),
+    )
+
+
+def _caption(compared: Sequence[Point]) -> str:
+    whole = {
+        objective: agreement([g for p in compared for g in gains(p, objective)])
+        for objective in UNITS
+    }
+    fits = " and ".join(f"{number(a.r2)} for {name}" for name, a in whole.items())
+    words = (
+        "One half of the prompts predicts and the other observes, so the two share no "
+        f"noise of prompts. Over {whole['entropy'].steps} steps R² is {fits}; 1 is "
+        "exact and 0 is as good as predicting no gain."
+    )
+    shares = [
+        f"{a.within} of {a.judged} ({percent(a.share)}) for {objective}"
+        for objective, a in whole.items()
+        if a.judged
+    ]
+    if shares:
+        words += (
+            " Predictions are within the 95% noise of both halves in "
+            f"{' and '.join(shares)}."
+        )
+    return f"{words} The frontier, chosen by the half that predicts, is left out."
+
+
+def _draw(shown: Sequence[Point]) -> Figure:
+    figure = Figure(figsize=(9.0, 4.2))
+    axes = figure.subplots(1, 2)
+    for ax, objective in zip(axes, UNITS, strict=True):
+        every = [pair for point in shown for pair in gains(point, objective)]
+        for point, look in zip(shown, LOOKS, strict=False):
+            pairs = np.array(gains(point, objective), np.float64).transpose(1, 2, 0)
+            faint = {"elinewidth": 0.6, "capsize": 0, "alpha": 0.3}
+            cross_bars(ax, pairs[1], pairs[0], fmt="none", ecolor=look.colour, **faint)
+            how = {"color": look.colour, "markersize": 4, "alpha": 0.85}
+            x, y = pairs[1, 0], pairs[0, 0]
+            ax.plot(x, y, look.marker, **how, label=label(point.name, 60))
+        marked = np.array([side.value for pair in every for side in pair])
+        ends = axis_ends(marked, np.array(every).ravel())
+        ax.set(xlim=ends, ylim=ends)
+        draw_identity(ax)
+        draw_zeros(ax)
+        ax.set(
+            title=f"gain in {objective}, {UNITS[objective]}",
+            xlabel="observed on one half of the prompts",
+            ylabel="predicted by the other half",
+        )
+        few_ticks(ax)
+    legend_above(figure)
+    return figure

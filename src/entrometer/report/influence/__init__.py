@@ -1,13 +1,13 @@
 """Measurements of influence on a report page."""
 
-from entrometer.report.influence.balance import balance
-from entrometer.report.influence.diagonals import diagonals
-from entrometer.report.influence.draining import draining_responses, draining_tokens
-from entrometer.report.influence.groups import groups
-from entrometer.report.influence.heat.page import token_map
-from entrometer.report.influence.removals import removals
-from entrometer.report.influence.scatter import scatter
-from entrometer.report.influence.scores import scores
+from entrometer.report.influence.checks import removals, scores
+from entrometer.report.influence.groups import balance, diagonals, groups
+from entrometer.report.influence.token_map import token_map
+from entrometer.report.influence.tokens import (
+    draining_responses,
+    draining_tokens,
+    scatter,
+)
 from entrometer.report.kinds import PageParts
 from entrometer.runs.tables.influence import InfluenceTables
 
@@ -17,7 +17,7 @@ PARTS = PageParts[InfluenceTables](
         "parts of the update": balance,
         "influence by group": groups,
         "cheap scores": scores,
-        "tokens taken out": removals,
+        "tokens removed from the loss": removals,
         "diagonal kernel": diagonals,
     },
     headline=(draining_tokens, draining_responses),

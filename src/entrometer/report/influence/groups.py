@@ -1,131 +1,323 @@
-"""Influence summed over tokens that have something in common."""
+"""Bar charts of influence: by part of the update, by group of tokens, by block."""
 
+import math
+import re
 from collections.abc import Sequence
+from statistics import median
+from typing import NamedTuple
 
 from matplotlib.figure import Figure
-from matplotlib.ticker import MaxNLocator
 
-from entrometer.report.bars import LOOKS, Bar, draw_bars
+from entrometer.report.axes import few_ticks, legend_above
+from entrometer.report.charts import BAR_LOOKS, draw_bars
 from entrometer.report.influence.updates import (
     OBJECTIVES,
     InfluenceRun,
-    influence_units,
-    rates,
+    rates_of,
     subject,
 )
-from entrometer.report.numbers import interval, number, with_error
-from entrometer.report.plot import Plot
-from entrometer.report.style import legend_above
-from entrometer.report.subjects import Subject, drawn, spread, tell_apart
-from entrometer.report.table import table
-from entrometer.runs.tables.influence import Group
+from entrometer.report.numbers import Interval, number, percent, with_error
+from entrometer.report.plot import Plot, RowsBySubject, Subject, by_subject
+from entrometer.report.table import ends_of, error_of, number_of, text_of
+from entrometer.runs.tables.influence import Balance, Diagonal, Group
 
-_BY = {
+_PAST = re.compile(r"past-(\d+)")
+_MOST_PAST = 6
+"""Steps back that have room."""
+_MOST_NAMES = 12
+"""Groups of one panel."""
+_MOST_ROWS = 400
+_PARTS = {
+    "batch": "this batch",
+    "history": "momentum",
+    "older": "· still older",
+    "decay": "weight decay",
+    "total": "all together",
+}
+_GROUPED_BY = {
     "kind": "kind of token",
     "position": "place in the response",
     "advantage": "sign of the advantage",
 }
-_MOST = 12
-"""Names of one panel."""
-_MOST_ROWS = 400
-Row = tuple[Subject, Group]
+_PAIRS = {
+    "self": "a response and itself",
+    "prompt": "others to the same prompt",
+    "other": "responses to other prompts",
+}
+
+
+def balance(runs: Sequence[InfluenceRun]) -> Plot | None:
+    """Entropy and reward change that each part of the update makes."""
+    rates = rates_of(runs)
+    rows = by_subject(
+        (
+            (s, rates.scaled(s, row))
+            for run in runs
+            for row in run.tables.balance
+            for s in [subject(run, row)]
+        ),
+        len(BAR_LOOKS),
+    )
+    if not rows:
+        return None
+    units = rates.units
+    return Plot(
+        key="balance",
+        title="Where the change comes from",
+        caption=_balance_caption(rows, units["entropy"]) + rows.omitted,
+        description=(
+            "Bars with 95% intervals: change of entropy on the left and of reward on "
+            "the right that each part of the update makes: the batch, momentum by the "
+            "steps it is from, weight decay, and all together."
+        ),
+        table=rows.table(
+            f"Change by part of the update, entropy in {units['entropy']}, reward in "
+            f"{units['reward']}, ± one standard error, with 95% interval",
+            {
+                "objective": text_of("objective"),
+                "part": text_of("part"),
+                "η": number_of("learning_rate"),
+                "change": error_of("value"),
+                "95% interval": ends_of("value"),
+                "prompts": number_of("prompts"),
+                "folds": number_of("folds"),
+            },
+            label_columns=3,
+        ),
+        draw=lambda: _draw_balance(rows.drawn, units),
+    )
+
+
+def _balance_caption(rows: RowsBySubject[Balance], unit: str) -> str:
+    parts = [
+        {row.part: row for row in own if row.objective == "entropy"}
+        for own in rows.rows.values()
+    ]
+    complete = [own for own in parts if "batch" in own and "history" in own]
+    if not complete:
+        return "Each bar is the change that one part of the update makes."
+    if len(complete) == 1:
+        batch, history = (
+            with_error(row.value, row.value_se)
+            for row in (complete[0]["batch"], complete[0]["history"])
+        )
+        return (
+            f"The tokens of this batch change entropy by {batch} {unit}, the momentum "
+            f"of earlier batches by {history}."
+        )
+    shares: dict[str, list[float]] = {"batch": [], "history": [], "decay": []}
+    for own in complete:
+        sizes = {part: abs(own[part].value) if part in own else 0.0 for part in shares}
+        whole = sum(sizes.values())
+        for part, size in sizes.items():
+            shares[part].append(size / whole if whole else 0.0)
+    batch, history, decay = (percent(median(own)) for own in shares.values())
+    return (
+        f"Of the sizes of the parts this batch makes {batch}, momentum {history} and "
+        f"weight decay {decay}, in the medians of {len(complete)} updates."
+    )
+
+
+def _part_name(part: str) -> str:
+    if steps := _steps_ago(part):
+        return f"· {steps} step{'s' if steps > 1 else ''} ago"
+    return _PARTS.get(part, part)
+
+
+def _steps_ago(part: str) -> int:
+    match = _PAST.fullmatch(part)
+    return int(match[1]) if match else 0
+
+
+def _draw_balance(rows: dict[str, list[Balance]], units: dict[str, str]) -> Figure:
+    there = dict.fromkeys(row.part for own in rows.values() for row in own)
+    past = sorted(filter(_steps_ago, there), key=_steps_ago)[:_MOST_PAST]
+    order = ["batch", "history", *past, "older", "decay", "total"]
+    names = [_part_name(part) for part in order if part in there]
+    height = len(names) * (0.35 + 0.14 * (len(rows) - 1))
+    figure = Figure(figsize=(9.0, max(2.4, 1.2 + height)))
+    axes = figure.subplots(1, 2, sharey=True)
+    for ax, objective in zip(axes, OBJECTIVES, strict=True):
+        series = {
+            name: {
+                _part_name(row.part): Interval.of(row, "value")
+                for row in own
+                if row.objective == objective
+            }
+            for name, own in rows.items()
+        }
+        draw_bars(ax, names, series)
+        ax.set_xlabel(f"change of {objective}, {units[objective]}")
+        few_ticks(ax)
+    if len(rows) > 1:
+        legend_above(figure)
+    return figure
 
 
 def groups(runs: Sequence[InfluenceRun]) -> Plot | None:
-    """Bars by kind, position and sign, for entropy and for reward."""
+    """Influence by kind of token, position and sign, on entropy and on reward."""
+    rates = rates_of(runs)
     every = [
-        (subject(run, row), row)
+        (s, rates.scaled(s, row))
         for run in runs
         for row in run.tables.groups
+        for s in [subject(run, row)]
         if row.by != "response"
     ]
-    rows = [(s, row) for s, row in every if row.by in _BY]
+    rows = by_subject((p for p in every if p[1].by in _GROUPED_BY), len(BAR_LOOKS))
     if not rows:
         return None
-    by_rate, known = rates(runs)
-    subjects = list(dict.fromkeys(s for s, _ in rows))
-    names = tell_apart(subjects)
-    some = spread(subjects, len(LOOKS))
-    units = influence_units(known)
-    listed = every[:_MOST_ROWS]
-    fewer = "" if len(listed) == len(every) else f"; the first {_MOST_ROWS}"
+    units = rates.units
+    listed = by_subject(every[:_MOST_ROWS], len(BAR_LOOKS)) or rows
+    fewer = "" if len(every) <= _MOST_ROWS else f"; the first {_MOST_ROWS}"
     return Plot(
         key="groups",
         title="Influence by kind, place and sign",
-        caption=_caption(rows, by_rate, units["entropy"]) + drawn(some, subjects),
+        caption=_groups_caption(rows, units["entropy"]) + rows.omitted,
         description=(
             "Bars with 95% intervals: summed influence on entropy on the left and on "
             "reward on the right, by kind of token, by place in the response and by "
             "sign of the advantage."
         ),
-        table=table(
+        table=listed.table(
             f"Influence summed over groups of tokens, on entropy in "
             f"{units['entropy']}, on reward in {units['reward']}, ± one standard "
             f"error, with 95% interval{fewer}",
-            (
-                *("subject", "objective", "by", "group", "tokens", "influence"),
-                "95% interval",
-            ),
-            [
-                [
-                    *(names.get(s, s.checkpoint), row.objective, row.by, row.name),
-                    number(row.tokens),
-                    with_error(by_rate[s] * row.value, by_rate[s] * row.value_se),
-                    interval(by_rate[s] * row.value_low, by_rate[s] * row.value_high),
-                ]
-                for s, row in listed
-            ],
-            words=4,
+            {
+                "objective": text_of("objective"),
+                "by": text_of("by"),
+                "group": text_of("name"),
+                "tokens": number_of("tokens"),
+                "influence": error_of("value"),
+                "95% interval": ends_of("value"),
+            },
+            label_columns=4,
         ),
-        draw=lambda: _draw([r for r in rows if r[0] in some], by_rate, names, units),
+        draw=lambda: _draw_groups(rows.drawn, units),
     )
 
 
-def _caption(rows: Sequence[Row], by_rate: dict[Subject, float], unit: str) -> str:
+def _groups_caption(rows: RowsBySubject[Group], unit: str) -> str:
     sums: dict[str, float] = {}
-    for s, row in rows:
+    for row in rows.every:
         if (row.by, row.objective) == ("kind", "entropy"):
-            sums[row.name] = sums.get(row.name, 0.0) + by_rate[s] * row.value
-    updates = len({s for s, _ in rows})
-    if not sums or all(x != x for x in sums.values()):
-        return "Left of zero is what drains entropy, or costs reward."
+            sums[row.name] = sums.get(row.name, 0.0) + row.value
+    if not sums or all(map(math.isnan, sums.values())):
+        return "Bars to the left of zero lower entropy, or reward."
     most = max(sums, key=lambda name: abs(sums[name]))
-    over = f", summed over {updates} updates" if updates > 1 else ""
+    over = f", summed over {len(rows.rows)} updates" if len(rows.rows) > 1 else ""
     return (
         f"Tokens of the kind “{most}” move entropy most: by {number(sums[most])} "
         f"{unit}{over}."
     )
 
 
-def _draw(
-    rows: Sequence[Row],
-    by_rate: dict[Subject, float],
-    names: dict[Subject, str],
-    units: dict[str, str],
-) -> Figure:
-    labels = {
-        by: list(dict.fromkeys(row.name for _, row in rows if row.by == by))[:_MOST]
-        for by in _BY
-    }
-    labels = {by: own for by, own in labels.items() if own}
-    subjects = list(dict.fromkeys(s for s, _ in rows))
-    heights = [len(own) + 1.2 for own in labels.values()]
-    each = 0.25 + 0.13 * (len(subjects) - 1)
+def _draw_groups(rows: dict[str, list[Group]], units: dict[str, str]) -> Figure:
+    names: dict[str, list[str]] = {by: [] for by in _GROUPED_BY}
+    for own in rows.values():
+        for row in own:
+            if row.name not in names[row.by]:
+                names[row.by].append(row.name)
+    names = {by: own[:_MOST_NAMES] for by, own in names.items() if own}
+    heights = [len(own) + 1.2 for own in names.values()]
+    each = 0.25 + 0.13 * (len(rows) - 1)
     figure = Figure(figsize=(9.0, 1.0 + each * sum(heights)))
-    axes = figure.subplots(len(labels), 2, squeeze=False, height_ratios=heights)
-    for line, (by, own) in zip(axes, labels.items(), strict=True):
+    axes = figure.subplots(len(names), 2, squeeze=False, height_ratios=heights)
+    for line, (by, labels) in zip(axes, names.items(), strict=True):
         for ax, objective in zip(line, OBJECTIVES, strict=True):
-            series: dict[str, dict[str, Bar]] = {names[s]: {} for s in subjects}
-            for s, row in rows:
-                if (row.by, row.objective) == (by, objective):
-                    ends = (row.value, row.value_low, row.value_high)
-                    series[names[s]][row.name] = Bar(*(by_rate[s] * x for x in ends))
-            draw_bars(ax, own, series)
-            ax.xaxis.set_major_locator(MaxNLocator(5))
-        line[0].set_title(f"by {_BY[by]}")
+            series = {
+                name: {
+                    row.name: Interval.of(row, "value")
+                    for row in own
+                    if (row.by, row.objective) == (by, objective)
+                }
+                for name, own in rows.items()
+            }
+            draw_bars(ax, labels, series)
+            few_ticks(ax)
+        line[0].set_title(f"by {_GROUPED_BY[by]}")
         line[1].set_yticklabels([])
     for ax, objective in zip(axes[-1], OBJECTIVES, strict=True):
         ax.set_xlabel(f"influence on {objective}, {units[objective]}")
-    if len(subjects) > 1:
+    if len(rows) > 1:
+        legend_above(figure)
+    return figure
+
+
+def diagonals(runs: Sequence[InfluenceRun]) -> Plot | None:
+    """Share of the batch's slope that a diagonal kernel would keep."""
+    pairs = [(subject(run, row), row) for run in runs for row in run.tables.diagonals]
+    sums: dict[Subject, float] = {}
+    for s, row in pairs:
+        sums[s] = sums.get(s, 0.0) + row.value
+    rows = by_subject(
+        (
+            (s, _Share(row, row.value / sums[s]))
+            for s, row in pairs
+            if sums[s] and math.isfinite(sums[s])
+        ),
+        len(BAR_LOOKS),
+    )
+    if not rows:
+        return None
+    return Plot(
+        key="diagonals",
+        title="What a diagonal kernel would keep",
+        caption=_diagonals_caption(
+            [r.share for r in rows.every if r.row.block == "self"]
+        )
+        + rows.omitted,
+        description=(
+            "Bars: share of the batch's slope of entropy that comes from pairs of a "
+            "response with itself, with others to the same prompt and with responses "
+            "to other prompts. There are no intervals."
+        ),
+        table=rows.table(
+            "Sums over pairs of the update batch, per unit learning rate, and their "
+            "shares",
+            {
+                "pairs of": _pairs_of,
+                "sum": lambda r: number(r.row.value),
+                "share": lambda r: percent(r.share),
+                "pairs": lambda r: number(r.row.pairs),
+            },
+            label_columns=2,
+        ),
+        draw=lambda: _draw_diagonals(rows.drawn),
+    )
+
+
+class _Share(NamedTuple):
+    row: Diagonal
+    share: float
+    """Share of the sum over all blocks."""
+
+
+def _pairs_of(r: _Share) -> str:
+    return _PAIRS.get(r.row.block, r.row.block)
+
+
+def _diagonals_caption(shares: Sequence[float]) -> str:
+    if not shares:
+        return "Shares add up to 100%; a negative share works against the others."
+    middle = f", in the median of {len(shares)} updates" if len(shares) > 1 else ""
+    return (
+        f"Pairs of a response with itself make {percent(median(shares))} of the "
+        f"batch's slope{middle}; a diagonal kernel would keep that alone."
+    )
+
+
+def _draw_diagonals(rows: dict[str, list[_Share]]) -> Figure:
+    names = list(dict.fromkeys(_pairs_of(r) for own in rows.values() for r in own))
+    each = 0.3 + 0.14 * (len(rows) - 1)
+    figure = Figure(figsize=(9.0, max(1.8, 1.2 + each * len(names))))
+    ax = figure.subplots()
+    series = {
+        name: {_pairs_of(r): Interval(100 * r.share, math.nan, math.nan) for r in own}
+        for name, own in rows.items()
+    }
+    draw_bars(ax, names, series)
+    ax.set_xlabel("share of the batch's slope, %")
+    if len(rows) > 1:
         legend_above(figure)
     return figure

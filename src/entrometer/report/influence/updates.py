@@ -2,11 +2,11 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import NamedTuple
+from dataclasses import dataclass, replace
+from typing import NamedTuple, TypeVar
 
 from entrometer.report.kinds import FinishedRun
-from entrometer.report.subjects import Subject, tell_apart
+from entrometer.report.plot import Subject, distinct_names
 from entrometer.runs.tables.influence import (
     Balance,
     Diagonal,
@@ -19,35 +19,30 @@ from entrometer.runs.tables.influence import (
 
 InfluenceRun = FinishedRun[InfluenceTables]
 OBJECTIVES = ("entropy", "reward")
+Summed = TypeVar("Summed", Balance, Group)
 
 
-class Part(NamedTuple):
-    """A part of a change, with its standard error and 95% interval."""
+class Estimate(NamedTuple):
+    """A part of a change and its standard error."""
 
     value: float
     se: float
-    low: float
-    high: float
-
-    def times(self, rate: float) -> "Part":
-        """At a learning rate."""
-        return Part(*(rate * x for x in self))
 
 
 @dataclass(frozen=True)
 class Answer:
-    """A response of an update and what all of its tokens do together."""
+    """A response of an update, and the influence of all of its tokens together."""
 
     number: int
     group: int
     prompt: str
     text: str
     reward: float
-    """That it got."""
+    """Reward that the response got."""
     advantage: float
     tokens: tuple[Token, ...]
-    does: dict[str, Part]
-    """By objective."""
+    influence: dict[str, Estimate]
+    """Summed influence of its tokens by objective."""
 
 
 @dataclass(frozen=True)
@@ -56,12 +51,41 @@ class Update:
 
     subject: Subject
     name: str
-    """Short, and no other update's."""
+    """Short name that no other update has."""
     rate: float
-    """What an influence is multiplied by: the training's learning rate, or 1."""
+    """Factor of an influence: the training's learning rate, or 1."""
     answers: tuple[Answer, ...]
     batch: dict[str, float]
-    """What all tokens do together, by objective."""
+    """Summed influence of all tokens by objective."""
+
+
+@dataclass(frozen=True)
+class Rates:
+    """Learning rate of each update; all are 1 unless each is known."""
+
+    rates: dict[Subject, float]
+    known: bool
+
+    @property
+    def where(self) -> str:
+        """Which learning rate a value is for, in words."""
+        if self.known:
+            return "at the training's learning rate"
+        return "per unit learning rate"
+
+    @property
+    def units(self) -> dict[str, str]:
+        """Unit of each objective."""
+        per = "" if self.known else " per unit learning rate"
+        return {
+            "entropy": f"nats per token{per}",
+            "reward": f"reward per response{per}",
+        }
+
+    def scaled(self, s: Subject, row: Summed) -> Summed:
+        """Return a row with its value multiplied by the learning rate."""
+        rate, names = self.rates[s], ("value", "value_se", "value_low", "value_high")
+        return replace(row, **{name: rate * getattr(row, name) for name in names})
 
 
 @dataclass(frozen=True)
@@ -69,116 +93,87 @@ class Influences:
     """All updates of the runs of a page."""
 
     updates: tuple[Update, ...]
-    at_training: bool
-    """Whether every learning rate is known; if not, all is for a rate of 1."""
-
-    @property
-    def units(self) -> dict[str, str]:
-        """Of each objective."""
-        return influence_units(self.at_training)
-
-    @property
-    def where(self) -> str:
-        """Which learning rate a value is for, in words."""
-        if self.at_training:
-            return "at the learning rate of training"
-        return "per unit learning rate"
+    rates: Rates
 
 
-Row = Token | Balance | Group | Score | Diagonal | Removal
-"""A row of an update."""
-
-
-def subject(run: InfluenceRun, row: Row) -> Subject:
-    """What a row of a run is about."""
+def subject(
+    run: InfluenceRun, row: Token | Balance | Group | Score | Diagonal | Removal
+) -> Subject:
+    """Return what a row of a run is about."""
     return Subject(run.name, row.checkpoint, row.update, "")
 
 
-def rates(runs: Sequence[InfluenceRun]) -> tuple[dict[Subject, float], bool]:
-    """The learning rate of each update, and whether all are known; else all are 1."""
-    found = {
+def rates_of(runs: Sequence[InfluenceRun]) -> Rates:
+    """Return the learning rates of all updates of some runs."""
+    rates = {
         subject(run, row): row.learning_rate
         for run in runs
         for row in run.tables.balance
     }
     subjects = dict.fromkeys(subject(run, t) for run in runs for t in run.tables.tokens)
-    known = all(found.get(s, math.nan) > 0 for s in (subjects | found))
-    known = known and all(map(math.isfinite, found.values()))
-    return {s: found[s] if known else 1.0 for s in (subjects | found)}, known
-
-
-def influence_units(at_training: bool) -> dict[str, str]:
-    """Of each objective, at the training's learning rates or at 1."""
-    per = "" if at_training else " per unit learning rate"
-    return {"entropy": f"nats a token{per}", "reward": f"reward a response{per}"}
+    every = subjects | rates
+    known = all(0 < rates.get(s, math.nan) < math.inf for s in every)
+    return Rates({s: rates[s] if known else 1.0 for s in every}, known)
 
 
 def influences(runs: Sequence[InfluenceRun]) -> Influences:
-    """Tokens by response and update, in the order of the tables."""
-    by_rate, known = rates(runs)
-    names = tell_apart(list(by_rate))
-    found = []
+    """Return tokens by response and update, in the order of the tables."""
+    rates = rates_of(runs)
+    names = distinct_names(list(rates.rates))
+    updates = []
     for run in runs:
-        answers: dict[Subject, dict[int, list[Token]]] = {}
+        tokens: dict[Subject, dict[int, list[Token]]] = {}
         for token in run.tables.tokens:
-            own = answers.setdefault(subject(run, token), {})
-            own.setdefault(token.response, []).append(token)
-        for s, own in answers.items():
-            made = _answers(run, s, own, by_rate[s])
-            batch = _batch(run, s, by_rate[s], made)
-            found.append(Update(s, names[s], by_rate[s], made, batch))
-    return Influences(tuple(found), known)
+            responses = tokens.setdefault(subject(run, token), {})
+            responses.setdefault(token.response, []).append(token)
+        for s, responses in tokens.items():
+            answers = _answers(run, s, responses, rates)
+            # Parts of the update are summed exactly; tokens are summed if need be.
+            batch = {
+                o: math.fsum(a.influence[o].value for a in answers) for o in OBJECTIVES
+            } | {
+                row.objective: rates.scaled(s, row).value
+                for row in run.tables.balance
+                if row.part == "batch" and subject(run, row) == s
+            }
+            updates.append(Update(s, names[s], rates.rates[s], answers, batch))
+    return Influences(tuple(updates), rates)
 
 
 def _answers(
-    run: InfluenceRun, s: Subject, tokens: dict[int, list[Token]], rate: float
+    run: InfluenceRun, s: Subject, responses: dict[int, list[Token]], rates: Rates
 ) -> tuple[Answer, ...]:
-    sums: dict[tuple[str, str], Part] = {}
+    sums: dict[tuple[str, str], Estimate] = {}
     for row in run.tables.groups:
         if row.by == "response" and subject(run, row) == s:
-            part = Part(row.value, row.value_se, row.value_low, row.value_high)
-            sums[row.objective, row.name] = part.times(rate)
+            scaled = rates.scaled(s, row)
+            sums[row.objective, row.name] = Estimate(scaled.value, scaled.value_se)
     texts = {
         r.response: r
         for r in run.tables.responses
         if (r.checkpoint, r.update) == (s.checkpoint, s.update)
     }
-    found = []
-    for number, own in tokens.items():
-        said = texts.get(number)
-        does = {
-            objective: sums.get((objective, str(number)))
-            or _sum(own, objective).times(rate)
-            for objective in OBJECTIVES
+    answers = []
+    for number, tokens in responses.items():
+        # Tokens share their samples, so that their standard errors do not add up.
+        influence = {
+            o: sums.get((o, str(number)))
+            or Estimate(
+                rates.rates[s] * math.fsum(getattr(t, o) for t in tokens), math.nan
+            )
+            for o in OBJECTIVES
         }
-        found.append(
+        text = texts.get(number)
+        answers.append(
             Answer(
                 number=number,
-                group=own[0].group,
-                prompt=said.prompt_text if said else "",
-                text=said.text if said else "".join(t.text for t in own),
-                reward=said.reward if said else math.nan,
-                advantage=own[0].advantage,
-                tokens=tuple(own),
-                does=does,
+                group=tokens[0].group,
+                prompt=text.prompt_text if text else "",
+                text=text.text if text else "".join(t.text for t in tokens),
+                reward=text.reward if text else math.nan,
+                advantage=tokens[0].advantage,
+                tokens=tuple(tokens),
+                influence=influence,
             )
         )
-    return tuple(found)
-
-
-def _batch(
-    run: InfluenceRun, s: Subject, rate: float, answers: Sequence[Answer]
-) -> dict[str, float]:
-    known = {
-        row.objective: rate * row.value
-        for row in run.tables.balance
-        if row.part == "batch" and subject(run, row) == s
-    }
-    summed = {o: math.fsum(a.does[o].value for a in answers) for o in OBJECTIVES}
-    return summed | known
-
-
-def _sum(tokens: Sequence[Token], objective: str) -> Part:
-    """Errors of tokens are of the same samples, so that they do not add up."""
-    value = math.fsum(getattr(t, objective) for t in tokens)
-    return Part(value, math.nan, math.nan, math.nan)
+    return tuple(answers)

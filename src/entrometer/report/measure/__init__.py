@@ -1,13 +1,13 @@
 """Measurements of entropy changes on a report page."""
 
 from entrometer.report.kinds import PageParts
-from entrometer.report.measure.calibration import calibration
 from entrometer.report.measure.change import change
-from entrometer.report.measure.convergence import convergence
-from entrometer.report.measure.effective_samples import effective_samples
-from entrometer.report.measure.needed import needed
-from entrometer.report.measure.precision import precision
-from entrometer.report.measure.relative_error import relative_error
+from entrometer.report.measure.errors import calibration, precision, relative_error
+from entrometer.report.measure.sample_size import (
+    convergence,
+    effective_samples,
+    needed,
+)
 from entrometer.report.measure.samples import samples
 from entrometer.report.measure.tables import changes, headline, terms, variances
 from entrometer.runs.tables.measure import MeasureTables

@@ -1,15 +1,15 @@
-"""The changes of a measurement as curves over the learning rate, each with a name."""
+"""Entropy changes of a measurement as curves over the learning rate."""
 
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 import numpy as np
-from jaxtyping import Float
 
+from entrometer.report.axes import Column
 from entrometer.report.kinds import FinishedRun
-from entrometer.report.subjects import Subject, tell_apart
+from entrometer.report.plot import Subject, distinct_names
 from entrometer.runs.tables.measure import (
     Change,
     Convergence,
@@ -20,77 +20,103 @@ from entrometer.runs.tables.measure import (
     Variance,
 )
 
+MeasureRun = FinishedRun[MeasureTables]
+Rated = TypeVar("Rated", Change, ErrorStudy, Needed)
+
 _WEIGHTINGS = ("per_decision", "doubly_robust", "sequence")
 _PRECISIONS = ("float64", "float32", "bfloat16")
 _NEAR = 2.0
 """Largest factor between a learning rate and the one that stands for it."""
 
 
-MeasureRun = FinishedRun[MeasureTables]
-Rated = TypeVar("Rated", Change, ErrorStudy, Needed)
+class Estimator(NamedTuple):
+    """How an entropy change was estimated from weighted samples."""
+
+    weighting: str
+    baseline: str
+    per: str
+
+    @classmethod
+    def of(cls, row: Change | Term) -> "Estimator":
+        """Return the estimator of a row."""
+        return cls(row.weighting, row.baseline, row.per)
+
+    @property
+    def rank(self) -> tuple[bool, int, str, str]:
+        """Sorts estimators, the default one first."""
+        known = self.weighting in _WEIGHTINGS
+        place = _WEIGHTINGS.index(self.weighting) if known else len(_WEIGHTINGS)
+        return self.per != "token", place, self.weighting, self.baseline
+
+    def __str__(self) -> str:
+        """The estimator in words."""
+        return f"{weights_name(self)}, per {self.per}"
+
+
+def weights_name(row: Estimator | Needed) -> str:
+    """Return weighting and baseline in words."""
+    weighting = row.weighting.replace("_", " ")
+    return weighting if row.baseline == "none" else f"{weighting}, {row.baseline}"
 
 
 @dataclass(frozen=True)
 class Curve:
-    """One subject over the learning rates, by one way to weigh."""
+    """One subject over the learning rates, by one estimator."""
 
     subject: Subject
     name: str
-    """Short, and no other curve's."""
+    """Short name that no other curve has."""
     term: Term | None
     changes: tuple[Change, ...]
-    """By learning rate."""
+    """Entropy changes by learning rate."""
 
-    def column(self, name: str) -> Float[np.ndarray, "_"]:
-        """One quantity of the changes."""
+    def column(self, name: str) -> Column:
+        """Return one quantity of the changes."""
         return np.array([getattr(c, name) for c in self.changes], np.float64)
 
     @property
     def training_rate(self) -> float:
-        """The learning rate of the training; NaN where it is not known."""
+        """Learning rate of the training; NaN if it is not known."""
         return math.nan if self.term is None else self.term.learning_rate
 
     def at_training(self) -> Change | None:
-        """The change at the learning rate of the training, or the nearest to it."""
+        """Return the change at the training's learning rate, or the nearest to it."""
         return nearest(self.changes, self.training_rate)
 
 
 def curves(runs: Sequence[MeasureRun]) -> list[Curve]:
-    """A curve for each subject: per decision and per token where there is such."""
+    """Return a curve for each subject, by the estimator that is ranked first."""
     grouped: dict[Subject, list[Change]] = {}
-    terms: dict[tuple[Subject, tuple[str, str, str]], Term] = {}
+    terms: dict[tuple[Subject, Estimator], Term] = {}
     for run in runs:
         for change in run.tables.changes:
             if math.isfinite(change.observed) and change.eta > 0:
                 grouped.setdefault(subject(run, change), []).append(change)
         for term in run.tables.terms:
-            terms[subject(run, term), way(term)] = term
-    names = tell_apart(list(grouped))
-    found = []
+            terms[subject(run, term), Estimator.of(term)] = term
+    names = distinct_names(list(grouped))
+    made = []
     for key, rows in grouped.items():
-        chosen = min(map(way, rows), key=preference)
-        kept = sorted((r for r in rows if way(r) == chosen), key=lambda r: r.eta)
-        found.append(Curve(key, names[key], terms.get((key, chosen)), tuple(kept)))
-    return found
+        first = min(map(Estimator.of, rows), key=lambda estimator: estimator.rank)
+        kept = [row for row in rows if Estimator.of(row) == first]
+        kept.sort(key=lambda row: row.eta)
+        made.append(Curve(key, names[key], terms.get((key, first)), tuple(kept)))
+    return made
 
 
 def training_rates(runs: Sequence[MeasureRun]) -> dict[Subject, float]:
-    """The learning rate of the training, where a term tells it."""
-    return {
-        subject(run, term): term.learning_rate
-        for run in runs
-        for term in run.tables.terms
-    }
+    """Return the learning rate of the training of each subject that has a term."""
+    return {subject(run, t): t.learning_rate for run in runs for t in run.tables.terms}
 
 
-def best_precision(all_curves: Sequence[Curve]) -> list[Curve]:
-    """Of curves that differ in precision alone the most precise, named without it."""
+def best_precision(every: Sequence[Curve]) -> list[Curve]:
+    """Keep the most precise of curves that differ only in precision, and rename it."""
     best: dict[Subject, Curve] = {}
-    for curve in all_curves:
+    for curve in every:
         key = curve.subject._replace(precision="")
         if key not in best or _rank(curve) < _rank(best[key]):
             best[key] = curve
-    names = tell_apart(list(best))
+    names = distinct_names(list(best))
     return [Curve(c.subject, names[key], c.term, c.changes) for key, c in best.items()]
 
 
@@ -98,26 +124,13 @@ def subject(
     run: MeasureRun,
     row: Change | Term | Variance | Needed | ErrorStudy | Convergence,
 ) -> Subject:
-    """What a row of a run is about."""
+    """Return what a row of a run is about."""
     update = "" if isinstance(row, Convergence) else row.update
     return Subject(run.name, row.checkpoint, update, row.precision)
 
 
-def way(row: Change | Term) -> tuple[str, str, str]:
-    """Weighting, baseline and unit of a row."""
-    return row.weighting, row.baseline, row.per
-
-
-def preference(chosen: tuple[str, str, str]) -> tuple[bool, int, str, str]:
-    """Sorts ways to weigh: the default one first."""
-    weighting, baseline, per = chosen
-    known = weighting in _WEIGHTINGS
-    place = _WEIGHTINGS.index(weighting) if known else len(_WEIGHTINGS)
-    return per != "token", place, weighting, baseline
-
-
 def nearest(rows: Iterable[Rated], eta: float) -> Rated | None:
-    """The row whose learning rate is nearest, if it is near at all."""
+    """Return the row with the nearest learning rate, if it is near at all."""
     if not (math.isfinite(eta) and eta > 0):
         return None
     apart = [(abs(math.log(r.eta / eta)), r) for r in rows if r.eta > 0]

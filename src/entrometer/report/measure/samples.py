@@ -1,4 +1,4 @@
-"""Responses as text, as many as a page can hold."""
+"""Sampled responses as text, as many as a page has room for."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ BUDGET = 3_500_000
 
 @dataclass(frozen=True)
 class Response:
-    """One response and what is known of it."""
+    """One response, with its length, entropy and reward in words."""
 
     text: str
     facts: str
@@ -22,7 +22,7 @@ class Response:
 
 @dataclass(frozen=True)
 class Prompt:
-    """A prompt, once, above its responses."""
+    """A prompt and its responses."""
 
     number: int
     text: str
@@ -31,7 +31,7 @@ class Prompt:
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """The samples of a checkpoint."""
+    """The samples of a checkpoint, by prompt."""
 
     name: str
     facts: str
@@ -55,9 +55,9 @@ def samples(run: MeasureRun, runs_on_page: int) -> Samples:
 def by_checkpoint(
     samples: Sequence[Sample], budget: int
 ) -> tuple[list[Checkpoint], int]:
-    """Samples by checkpoint and prompt, and how many had no room.
+    """Return samples by checkpoint and prompt, and the number that did not fit.
 
-    A sample is shown whole or not at all; the first ones are.
+    A sample is shown whole or not at all, in the order of the table.
     """
     kept: dict[str, dict[tuple[int, str], list[Sample]]] = {}
     left = 0

@@ -2,20 +2,15 @@
 
 from entrometer.report.kinds import PageParts
 from entrometer.report.read import TrainingTables
-from entrometer.report.training.entropy import entropy
-from entrometer.report.training.evaluations import evaluations
-from entrometer.report.training.noise import noise
-from entrometer.report.training.passes import passes
-from entrometer.report.training.prediction import prediction
-from entrometer.report.training.reward import reward
+from entrometer.report.training import figures
 
 PARTS = PageParts[TrainingTables](
     figures={
-        "entropy": entropy,
-        "held-out problems": passes,
-        "reward": reward,
-        "noise scale": noise,
-        "prediction of single updates": prediction,
+        "entropy": figures.entropy,
+        "held-out problems": figures.passes,
+        "reward": figures.reward,
+        "noise scale": figures.noise,
+        "prediction of single updates": figures.prediction,
     },
-    tables=(evaluations,),
+    tables=(figures.evaluations,),
 )

@@ -1,6 +1,6 @@
 (() => {
   "use strict";
-  // As in heat/pack.py: characters, digits, signs and the smallest exponent.
+  // As in markup.py: characters, digits, signs and the smallest exponent.
   const LETTERS = "!#$%()*+,-./0123456789:;=?@ABCDEFGHIJKLMNOPQRSTUVWXYZ[\\]^_`abcdefghijklmnopqrstuvwxyz{|}~";
   const INFLUENCE = [3, 3, 2, -195], ERROR = [2, 2, 1, -60], NATS = [2, 3, 1, -7];
   const CODES = [INFLUENCE, ERROR, INFLUENCE, ERROR, NATS, NATS];

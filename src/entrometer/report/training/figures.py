@@ -1,0 +1,289 @@
+"""Figures and tables of training runs."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from entrometer.report.charts import Points, diagonal_caption, draw_diagonal
+from entrometer.report.kinds import FinishedRun
+from entrometer.report.numbers import interval, number, with_error, with_interval
+from entrometer.report.plot import Plot, spread
+from entrometer.report.read import TRAINING, TrainingRun, TrainingTables
+from entrometer.report.style import save, style
+from entrometer.report.table import Table, table
+from entrometer.report.training.panels import (
+    Runs,
+    column,
+    entropy_of,
+    entropy_panel,
+    ks,
+    noise_of,
+    noise_panel,
+    passes_panel,
+    reward_of,
+    reward_panel,
+)
+from entrometer.runs import Metrics
+
+_MOST_ROWS = 400
+_CHANGES = ("observed", "predicted", "error")
+_ENDS = ("", "_low", "_high")
+
+
+def draw_training(path: Path, metrics: Metrics, evaluation: Metrics | None) -> None:
+    """Draw pass@k, entropy, noise scale and reward against the step, in four panels.
+
+    Args:
+        path: File to write; the suffix gives the format.
+        metrics: Metrics that the trainer logged, one row per step.
+        evaluation: Table of an evaluation, one row per checkpoint, if there is one.
+    """
+    tables = TrainingTables(metrics, evaluation)
+    runs = [FinishedRun(TRAINING, "", "", (), (), {}, {}, tables)]
+    with style():
+        figure = Figure(figsize=(9.0, 6.4))
+        axes = figure.subplots(2, 2, sharex=True)
+        passes_panel(axes[0, 0], runs)
+        entropy_panel(axes[0, 1], runs)
+        reward_panel(axes[1, 0], runs)
+        noise_panel(axes[1, 1], runs)
+        for ax in axes[1]:
+            ax.set_xlabel("optimizer step")
+        save(figure, path)
+
+
+def entropy(runs: Runs) -> Plot | None:
+    """Entropy of the update batches, and of held-out problems."""
+    logged = [r for r in runs if np.isfinite(entropy_of(r)[0]).any()]
+    if not logged:
+        return None
+    return Plot(
+        key="training-entropy",
+        title="Entropy of the policy",
+        caption=(
+            "Over the steps the entropy of the update batches goes "
+            f"{_from_to(logged, lambda r: entropy_of(r)[0])} nats per token."
+        ),
+        description=(
+            "Entropy in nats per token against the optimizer step: the update batches "
+            "with two standard errors, and held-out problems with 95% intervals."
+        ),
+        table=_by_step(
+            logged,
+            "Entropy of the update batches, nats per token, ± one standard error",
+            "entropy",
+            lambda r, i: with_error(*(float(x[i]) for x in entropy_of(r))),
+        ),
+        draw=lambda: _one_panel(entropy_panel, logged),
+    )
+
+
+def passes(runs: Runs) -> Plot | None:
+    """pass@k of the checkpoints that were evaluated."""
+    evaluated = [r for r in runs if ks(r.tables.evaluation)]
+    if not evaluated:
+        return None
+    first = ks(evaluated[0].tables.evaluation)[0]
+    rows = [
+        [
+            *(run.name, f"pass@{k}", number(float(found["step"][i]))),
+            *(number(value), interval(low, high)),
+        ]
+        for run in evaluated
+        if (found := run.tables.evaluation)
+        for k in ks(found)
+        for i in range(len(found["step"]))
+        for value, low, high in [_estimate(found, f"pass_at_{k}", i)]
+    ]
+    solved = _from_to(
+        evaluated, lambda r: column(r.tables.evaluation or {}, f"pass_at_{first}")
+    )
+    return Plot(
+        key="training-passes",
+        title="Held-out problems solved",
+        caption=f"From the first checkpoint to the last pass@{first} goes {solved}.",
+        description=(
+            "Share of held-out problems that are solved, pass@k, against the optimizer "
+            "step, with 95% intervals."
+        ),
+        table=table(
+            "pass@k of held-out problems, with 95% interval clustered by problem",
+            ("run", "k", "step", "share", "interval"),
+            rows,
+            label_columns=2,
+        ),
+        draw=lambda: _one_panel(passes_panel, evaluated),
+    )
+
+
+def reward(runs: Runs) -> Plot | None:
+    """Reward of the update batches."""
+    logged = [r for r in runs if np.isfinite(reward_of(r)).any()]
+    if not logged:
+        return None
+    return Plot(
+        key="training-reward",
+        title="Reward of the update batches",
+        caption=(
+            "From the first step to the last the mean reward goes "
+            f"{_from_to(logged, reward_of)}."
+        ),
+        description="Mean reward of each update batch against the optimizer step.",
+        table=_by_step(
+            logged,
+            "Mean reward of the update batches",
+            "reward",
+            lambda r, i: number(float(reward_of(r)[i])),
+        ),
+        draw=lambda: _one_panel(reward_panel, logged),
+    )
+
+
+def noise(runs: Runs) -> Plot | None:
+    """Gradient noise scale of a training."""
+    known = [r for r in runs if (noise_of(r)[0] > 0).any()]
+    if not known:
+        return None
+    scales = [noise_of(r)[0] for r in known]
+    last = ", ".join(number(float(scale[scale > 0][-1]), 2) for scale in scales)
+    return Plot(
+        key="training-noise",
+        title="Gradient noise scale",
+        caption=(
+            f"Over all steps the noise scale is {last} prompt groups: an update of far "
+            "fewer is mostly noise."
+        ),
+        description=(
+            "Gradient noise scale in prompt groups, on a log scale, against the "
+            "optimizer step, with two standard errors."
+        ),
+        table=_by_step(
+            known,
+            "Gradient noise scale over the steps so far, prompt groups, ± one standard "
+            "error",
+            "noise scale",
+            lambda r, i: with_error(*(float(x[i]) for x in noise_of(r))),
+        ),
+        draw=lambda: _one_panel(noise_panel, known),
+    )
+
+
+def prediction(runs: Runs) -> Plot | None:
+    """Entropy change of single updates, predicted and observed while training."""
+    groups = {r.name: _points(r) for r in runs if _measured(r).size}
+    if not groups:
+        return None
+    rows = [
+        [
+            *(run.name, number(float(run.tables.metrics["step"][i]))),
+            *(with_error(*(float(x[i]) for x in _change(run, n))) for n in _CHANGES),
+        ]
+        for run in runs
+        for i in _measured(run)
+    ]
+    together = (np.concatenate(x, axis=-1) for x in zip(*groups.values(), strict=True))
+    return Plot(
+        key="training-prediction",
+        title="Single updates, predicted and observed",
+        caption=diagonal_caption(Points(*together)),
+        description=(
+            "Left: predicted against observed entropy change of updates during "
+            "training, in nats per token, with 95% intervals and the diagonal. Right: "
+            "prediction minus observation with its paired 95% interval."
+        ),
+        table=table(
+            "Entropy change of single updates, nats per token, ± one standard error",
+            ("run", "step", "observed Δh", "predicted ηh′", "predicted − observed"),
+            rows,
+        ),
+        draw=lambda: draw_diagonal(groups),
+    )
+
+
+def evaluations(runs: Runs) -> Table | None:
+    """Return the evaluation of each checkpoint of the runs that were evaluated."""
+    names = list(
+        dict.fromkeys(
+            name.removesuffix("_low")
+            for run in runs
+            for name in run.tables.evaluation or {}
+            if name.endswith("_low") and not name.startswith("change_")
+        )
+    )
+    rows = []
+    for run in runs:
+        evaluation = run.tables.evaluation or {"step": np.empty(0)}
+        for i, step in enumerate(evaluation["step"].tolist()):
+            cells = (with_interval(*_estimate(evaluation, n, i)) for n in names)
+            rows.append([run.name, number(step), *cells])
+    heads = (name.replace("_at_", "@").replace("_", " ") for name in names)
+    caption = (
+        "Checkpoints on held-out problems, with 95% intervals clustered by problem; "
+        "length in tokens, entropy in nats per token"
+    )
+    return table(caption, ("run", "step", *heads), rows) if rows else None
+
+
+def _estimate(evaluation: Metrics, name: str, i: int) -> tuple[float, float, float]:
+    value, low, high = (float(column(evaluation, name + end)[i]) for end in _ENDS)
+    return value, low, high
+
+
+def _measured(run: TrainingRun) -> np.ndarray:
+    """Return the steps whose entropy change was predicted and observed."""
+    return np.flatnonzero(np.isfinite([_change(run, n)[0] for n in _CHANGES]).all(0))
+
+
+def _change(run: TrainingRun, name: str) -> tuple[np.ndarray, np.ndarray]:
+    full, metrics = f"predicted_change/{name}", run.tables.metrics
+    return column(metrics, full), column(metrics, f"{full}_se")
+
+
+def _points(run: TrainingRun) -> Points:
+    parts = []
+    for name in _CHANGES:
+        value, se = (x[_measured(run)] for x in _change(run, name))
+        # The trainer logs no degrees of freedom: the interval is the normal one.
+        parts.append(np.stack([value, value - 1.96 * se, value + 1.96 * se]))
+    return Points(*parts)
+
+
+def _one_panel(panel: Callable[[Axes, Runs], None], runs: Runs) -> Figure:
+    figure = Figure(figsize=(9.0, 3.4))
+    ax = figure.subplots()
+    panel(ax, runs)
+    # The page shows the title.
+    ax.set_title("")
+    ax.set_xlabel("optimizer step")
+    return figure
+
+
+def _by_step(
+    runs: Runs, caption: str, head: str, cell: Callable[[TrainingRun, int], str]
+) -> Table:
+    """Return one row per step, evenly thinned if they are too many to read."""
+    steps = {run.name: run.tables.metrics["step"] for run in runs}
+    rows = [
+        [run.name, number(float(steps[run.name][i])), cell(run, i)]
+        for run in runs
+        for i in spread(range(len(steps[run.name])), _MOST_ROWS)
+    ]
+    longest = max(map(len, steps.values()), default=0)
+    thinned = f"; {_MOST_ROWS} of {longest:,} steps" if longest > _MOST_ROWS else ""
+    return table(caption + thinned, ("run", "step", head), rows)
+
+
+def _from_to(runs: Runs, values: Callable[[TrainingRun], np.ndarray]) -> str:
+    """Return the first and the last value of each run that has any, in words."""
+    parts = []
+    for run in runs:
+        x = values(run)
+        known = x[np.isfinite(x)]
+        if known.size:
+            whose = f" ({run.name})" if len(runs) > 1 else ""
+            first, last = number(float(known[0])), number(float(known[-1]))
+            parts.append(f"from {first} to {last}{whose}")
+    return ", ".join(parts)
