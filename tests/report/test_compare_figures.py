@@ -6,7 +6,7 @@ import pytest
 
 from benchmarks.report.synthetic import KINDS, write
 from benchmarks.report.synthetic_comparison import KNOWN, Shape, comparison
-from entrometer.report.axes import axis_ends
+from entrometer.report import draw
 from entrometer.report.compare.agreement import agreement, agreements, predicted
 from entrometer.report.compare.agreement import gains as held_out_gains
 from entrometer.report.compare.frontier import frontier
@@ -241,9 +241,9 @@ def test_two_comparisons_are_told_apart(tmp_path, made):
 
 def test_an_axis_is_not_ruled_by_a_wide_interval():
     marked = np.array([0.0, 1.0, nan])
-    low, high = axis_ends(marked, np.array([-100.0, 1.2, nan]))
+    low, high = draw.axis_ends(marked, np.array([-100.0, 1.2, nan]))
     assert low == pytest.approx(-0.5 - 0.06 * 1.7)
     assert high == pytest.approx(1.2 + 0.06 * 1.7)
-    alone = axis_ends(np.array([2.0]), np.array([1.0, 3.0]))
+    alone = draw.axis_ends(np.array([2.0]), np.array([1.0, 3.0]))
     assert alone[0] < 1.0
     assert alone[1] > 3.0

@@ -1,13 +1,14 @@
 """Finished runs as figures and as one self-contained HTML page; needs no torch.
 
-Names are imported on first use, so that `entrometer.report.kinds` needs no matplotlib.
+Functions are imported on first use, so that naming a kind of run needs no matplotlib.
 """
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from entrometer.report.kinds import FinishedRun, PageParts, RunKind
+
 if TYPE_CHECKING:
-    from entrometer.report.kinds import FinishedRun, PageParts, RunKind
     from entrometer.report.page import (
         draw_figures,
         report_page,
@@ -15,17 +16,6 @@ if TYPE_CHECKING:
         write_report,
     )
     from entrometer.report.training.figures import draw_training
-
-_HOMES = {
-    "FinishedRun": "kinds",
-    "PageParts": "kinds",
-    "RunKind": "kinds",
-    "draw_figures": "page",
-    "draw_training": "training.figures",
-    "report_page": "page",
-    "write_figures": "page",
-    "write_report": "page",
-}
 
 __all__ = [
     "FinishedRun",
@@ -40,6 +30,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
+    if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+    home = "training.figures" if name == "draw_training" else "page"
+    return getattr(import_module(f"{__name__}.{home}"), name)

@@ -1,7 +1,7 @@
-"""Labels beside points, where none covers another."""
+"""Labels next to points, placed so that none covers another."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 from jaxtyping import Float
@@ -12,10 +12,10 @@ from entrometer.report.style import BLACK, BLUE, GREY, ON_PAPER
 from entrometer.report.text import label
 
 _WIDE, _HIGH = 5.2, 11.0
-"""A character of a label, in points."""
+"""Width and height of a character of a label, in points."""
 _BLANK = {ord(" "): "␣", ord("\n"): "↵", ord("\t"): "⇥"}
 _CORNER = 18.0
-"""Height that the words in the corners take, in points."""
+"""Height of the words in the corners of a panel, in points."""
 _BESIDE = (
     (5.0, 0.0, "left"),
     (-5.0, 0.0, "right"),
@@ -31,7 +31,7 @@ _AROUND = tuple(
     for far in (14.0, 24.0, 36.0, 50.0)
     for turn in (math.pi * (2 * k + 1) / 12 for k in range(12))
 )
-"""Offsets in points, and the side of the text that is there."""
+"""Offsets in points, and the alignment of the text."""
 
 
 Pair = tuple[float, float]
@@ -42,15 +42,11 @@ Box = tuple[float, float, float, float]
 def place_labels(
     ax: Axes, points: Float[np.ndarray, "n 2"], texts: Sequence[str]
 ) -> None:
-    """Name points by their texts, the first ones first, as many as have room."""
-    size, at = _layout(ax, points)
-    taken = [(x - 3, y - 3, x + 3, y + 3) for x, y in at.tolist()]
-    for (x, y), near, text in zip(points, at.tolist(), texts, strict=True):
-        words = label(text.strip() or text.translate(_BLANK), 14)
-        place = _place(words, near, size, taken, _BESIDE, _CORNER)
-        if place:
-            _write(ax, words, (x, y), place)
-            ax.plot(x, y, "o", color=BLUE, markersize=3.5)
+    """Name points beside them, the first ones first, as many as have room."""
+    words = [label(text.strip() or text.translate(_BLANK), 14) for text in texts]
+    for (x, y), name, place in _placed(ax, points, words, _BESIDE, _CORNER):
+        _write(ax, name, (x, y), place)
+        ax.plot(x, y, "o", color=BLUE, markersize=3.5)
 
 
 def lead_labels(
@@ -59,31 +55,44 @@ def lead_labels(
     texts: Sequence[str],
     others: Float[np.ndarray, "m 2"],
 ) -> None:
-    """Name points by their texts, led to from afar where there is no room beside.
+    """Name points, with a line to a name that has no room beside its point.
 
     Args:
-        ax: With its limits.
-        points: By importance.
+        ax: A panel whose limits are set.
+        points: Points by importance.
         texts: Their names.
-        others: What else is not to be covered.
+        others: Points that names must not cover either.
     """
-    size, at = _layout(ax, np.concatenate([points, others]))
+    words = [label(text, 26) for text in texts]
+    every = np.concatenate([points, others])
+    for at, name, place in _placed(ax, every, words, _BESIDE + _AROUND, 2.0):
+        note = _write(ax, name, at, place, led=place not in _BESIDE)
+        # The layout must not shrink the axes whose size placed the name.
+        note.set_in_layout(False)
+        note.set_bbox({**ON_PAPER, "pad": 0.3, "alpha": 0.7})
+
+
+def _placed(
+    ax: Axes,
+    points: Float[np.ndarray, "n 2"],
+    words: Sequence[str],
+    places: Sequence[Place],
+    margin: float,
+) -> Iterator[tuple[Pair, str, Place]]:
+    """Yield the first points with their names and where each name has room."""
+    size, at = _layout(ax, points)
     taken = [(x - 3, y - 3, x + 3, y + 3) for x, y in at.tolist()]
-    for (x, y), near, text in zip(points, at.tolist(), texts, strict=False):
-        words = label(text, 26)
-        place = _place(words, near, size, taken, _BESIDE + _AROUND, 2.0)
+    for (x, y), near, name in zip(points, at.tolist(), words, strict=False):
+        place = _place(name, near, size, taken, places, margin)
         if place:
-            name = _write(ax, words, (x, y), place, led=place not in _BESIDE)
-            # It takes no room from the axes whose size placed it.
-            name.set_in_layout(False)
-            name.set_bbox({**ON_PAPER, "pad": 0.3, "alpha": 0.7})
+            yield (x, y), name, place
 
 
 def _layout(ax: Axes, points: Float[np.ndarray, "n 2"]) -> tuple[Pair, np.ndarray]:
-    """Width and height of the axes, and where in them points are, in points."""
+    """Return the size of the axes, and the places of points in them, in points."""
     size = ax.get_figure(root=True).get_size_inches() * 72  # type: ignore[union-attr]
     columns, rows = ax.get_subplotspec().get_topmost_subplotspec().get_geometry()[1::-1]  # type: ignore[union-attr]
-    # The layout is not known before it is drawn: axes fill most of their part.
+    # Constrained layout fixes the size only when drawing; axes fill about 80%.
     whole = np.array([0.82 * size[0] / columns, 0.8 * size[1] / rows])
     inside = ax.transScale.transform(points)
     low, high = ax.transScale.transform(
@@ -100,7 +109,7 @@ def _place(
     places: Sequence[Place],
     margin: float,
 ) -> Place | None:
-    """The first place that is free, which is then taken."""
+    """Return the first free place, and mark it as taken."""
     wide = _WIDE * len(words)
     for dx, dy, side in places:
         left = near[0] + dx - {"left": 0.0, "right": wide, "center": wide / 2}[side]

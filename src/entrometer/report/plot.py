@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 
 import numpy as np
 
+from entrometer.report.cells import Cell
 from entrometer.report.kinds import FinishedRun
-from entrometer.report.table import Cell, Table, table
+from entrometer.report.table import Table, table
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

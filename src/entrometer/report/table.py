@@ -1,22 +1,14 @@
 """Tables of a report page: a caption, heads, and cells of text."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
 from entrometer.report.kinds import FinishedRun
-from entrometer.report.numbers import (
-    interval,
-    number,
-    percent,
-    with_error,
-    with_interval,
-)
+from entrometer.report.numbers import number
 
 MOST_ROWS = 50
 """Rows shown of each table of a kind of run that has no page parts."""
-Cell = Callable[[Any], str]
-"""Text of a row's cell in one column."""
 
 
 @dataclass(frozen=True)
@@ -53,39 +45,6 @@ def table(
         rows=tuple(tuple(row[i] for i in shown) for row in rows),
         label_columns=len(labels) or 1,
     )
-
-
-def text_of(name: str) -> Cell:
-    """Cell of a text column."""
-    return lambda row: str(getattr(row, name))
-
-
-def number_of(name: str, digits: int = 3) -> Cell:
-    """Cell of a number."""
-    return lambda row: number(getattr(row, name), digits)
-
-
-def percent_of(name: str) -> Cell:
-    """Cell of a share."""
-    return lambda row: percent(getattr(row, name))
-
-
-def error_of(name: str) -> Cell:
-    """Cell of a value ± its standard error."""
-    return lambda row: with_error(getattr(row, name), getattr(row, f"{name}_se"))
-
-
-def ends_of(name: str) -> Cell:
-    """Cell of the ends of a 95% interval."""
-    return lambda row: interval(
-        getattr(row, f"{name}_low"), getattr(row, f"{name}_high")
-    )
-
-
-def interval_of(name: str) -> Cell:
-    """Cell of a value with its 95% interval."""
-    ends = (name, f"{name}_low", f"{name}_high")
-    return lambda row: with_interval(*(getattr(row, end) for end in ends))
 
 
 def rows_table(runs: Sequence[FinishedRun[Any]], name: str) -> Table | None:

@@ -12,19 +12,12 @@ from typing import NamedTuple
 import numpy as np
 from matplotlib.figure import Figure
 
-from entrometer.report.axes import (
-    axis_ends,
-    cross_bars,
-    draw_identity,
-    draw_zeros,
-    few_ticks,
-    legend_above,
-)
+from entrometer.report import cells, draw
 from entrometer.report.compare.points import UNITS, CompareRun, Option, Point, points
 from entrometer.report.numbers import Interval, number, percent
 from entrometer.report.plot import Plot, omitted, spread
 from entrometer.report.style import LOOKS
-from entrometer.report.table import Table, interval_of, table
+from entrometer.report.table import Table, table
 from entrometer.report.text import label
 from entrometer.runs.tables.compare import Outcome
 
@@ -166,7 +159,7 @@ def predicted(runs: Sequence[CompareRun]) -> Plot | None:
                     *(point.name, option.name, objective),
                     *(str(pair.predicted), str(pair.observed), _WORDS[pair.within]),
                     number(option.row(objective).reformed),
-                    interval_of("observed")(option.row(objective)),
+                    cells.interval("observed")(option.row(objective)),
                 ]
                 for point in compared
                 for objective in UNITS
@@ -212,20 +205,21 @@ def _draw(shown: Sequence[Point]) -> Figure:
         for point, look in zip(shown, LOOKS, strict=False):
             pairs = np.array(gains(point, objective), np.float64).transpose(1, 2, 0)
             faint = {"elinewidth": 0.6, "capsize": 0, "alpha": 0.3}
-            cross_bars(ax, pairs[1], pairs[0], fmt="none", ecolor=look.colour, **faint)
+            draw.cross_bars(
+                ax, pairs[1], pairs[0], fmt="none", ecolor=look.colour, **faint
+            )
             how = {"color": look.colour, "markersize": 4, "alpha": 0.85}
             x, y = pairs[1, 0], pairs[0, 0]
             ax.plot(x, y, look.marker, **how, label=label(point.name, 60))
         marked = np.array([side.value for pair in every for side in pair])
-        ends = axis_ends(marked, np.array(every).ravel())
+        ends = draw.axis_ends(marked, np.array(every).ravel())
         ax.set(xlim=ends, ylim=ends)
-        draw_identity(ax)
-        draw_zeros(ax)
+        draw.identity(ax)
+        draw.zeros(ax)
         ax.set(
             title=f"gain in {objective}, {UNITS[objective]}",
             xlabel="observed on one half of the prompts",
             ylabel="predicted by the other half",
         )
-        few_ticks(ax)
-    legend_above(figure)
-    return figure
+        draw.few_ticks(ax)
+    return draw.with_legend(figure)

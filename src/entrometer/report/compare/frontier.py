@@ -6,16 +6,8 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 
-from entrometer.report.axes import (
-    axis_ends,
-    cross_bars,
-    draw_zeros,
-    few_ticks,
-    legend_above,
-    panels,
-)
+from entrometer.report import draw
 from entrometer.report.compare.points import (
     UNITS,
     CompareRun,
@@ -56,7 +48,7 @@ def frontier(runs: Sequence[CompareRun]) -> Plot | None:
             "may reach beyond the edge."
         ),
         table=frontier_table(every),
-        draw=lambda: _draw(shown),
+        draw=lambda: draw.panels({p.name: p for p in shown}, _panel, 4.1),
     )
 
 
@@ -107,14 +99,6 @@ def _places(options: Sequence[Option], *, predicted: bool = False) -> Places:
     ).reshape(-1, 2, 3)
 
 
-def _draw(shown: Sequence[Point]) -> Figure:
-    figure, parts = panels({point.name: point for point in shown}, height=4.1)
-    for ax, _, point in parts:
-        _panel(ax, point)
-    legend_above(figure)
-    return figure
-
-
 def _panel(ax: Axes, point: Point) -> None:
     """Draw the frontier, sweeps over strengths, interventions with names, and plain."""
     held_out = np.array(
@@ -131,7 +115,7 @@ def _panel(ax: Axes, point: Point) -> None:
     for axis in range(2):
         marked = np.concatenate([p[:, axis] for p in (plain, remedies, held_out)])
         other = np.concatenate([own[:, axis] for own in (fitted, *sweeps)])
-        ends = axis_ends(marked[:, 0], np.concatenate([marked.ravel(), other]))
+        ends = draw.axis_ends(marked[:, 0], np.concatenate([marked.ravel(), other]))
         ax.set(**{f"{'xy'[axis]}lim": ends})
     faint: dict[str, Any] = {"alpha": 0.4, "linewidth": 0.8, "markersize": 2}
     for number, own in enumerate(sweeps):
@@ -155,15 +139,15 @@ def _panel(ax: Axes, point: Point) -> None:
     order = _far(remedies[:, :, 0], plain[:, :, 0], ax)
     others = np.concatenate([plain[:, :, 0], held_out[:, :, 0]])
     lead_labels(ax, remedies[order, :, 0], [seen[i].name for i in order], others)
-    draw_zeros(ax)
+    draw.zeros(ax)
     ax.set_xlabel(f"change of entropy, {UNITS['entropy']}")
     ax.set_ylabel(f"change of reward, {UNITS['reward']}")
-    few_ticks(ax)
+    draw.few_ticks(ax)
 
 
 def _bars(ax: Axes, at: Places, colour: str, alpha: float) -> None:
     how = {"elinewidth": 0.7, "capsize": 0, "alpha": alpha}
-    cross_bars(ax, at[:, 0].T, at[:, 1].T, fmt="none", ecolor=colour, **how)
+    draw.cross_bars(ax, at[:, 0].T, at[:, 1].T, fmt="none", ecolor=colour, **how)
 
 
 def _far(

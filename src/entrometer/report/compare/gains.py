@@ -6,8 +6,7 @@ from statistics import median
 
 from matplotlib.figure import Figure
 
-from entrometer.report.axes import legend_above
-from entrometer.report.charts import draw_rows, row_height
+from entrometer.report import draw
 from entrometer.report.compare.agreement import gain
 from entrometer.report.compare.points import (
     UNITS,
@@ -143,7 +142,7 @@ def _draw_gains(shown: Sequence[Point]) -> Figure:
     names = _by_median(
         (o.name, _entropy_loss(o)) for p in shown for o in filter(_known, p.remedies)
     )
-    height = max(2.4, 1.3 + row_height(len(shown)) * len(names))
+    height = max(2.4, 1.3 + draw.row_height(len(shown)) * len(names))
     figure = Figure(figsize=(9.0, height))
     axes = figure.subplots(1, 2, sharey=True)
     for ax, objective in zip(axes, UNITS, strict=True):
@@ -151,7 +150,7 @@ def _draw_gains(shown: Sequence[Point]) -> Figure:
             {p.name: {o.name: of(p, o, objective) for o in p.remedies} for p in shown}
             for of in (_observed, _predicted)
         )
-        draw_rows(ax, names, filled, hollow)
+        draw.interval_rows(ax, names, filled, hollow)
         ax.set_xlabel(f"gain in {objective}, {UNITS[objective]}")
     axes[0].plot(
         *([], [], "o"),
@@ -161,8 +160,7 @@ def _draw_gains(shown: Sequence[Point]) -> Figure:
         markersize=6.5,
         label="open: predicted by influence",
     )
-    legend_above(figure)
-    return figure
+    return draw.with_legend(figure)
 
 
 def distance_to_frontier(runs: Sequence[CompareRun]) -> Plot | None:
@@ -245,11 +243,9 @@ def _draw_distances(series: Mapping[str, dict[str, Interval]]) -> Figure:
         for name, gap in gaps.items()
         if gap.known
     )
-    height = max(2.0, 1.2 + row_height(len(series)) * len(names))
+    height = max(2.0, 1.2 + draw.row_height(len(series)) * len(names))
     figure = Figure(figsize=(9.0, height))
     ax = figure.subplots()
-    draw_rows(ax, names, series)
+    draw.interval_rows(ax, names, series)
     ax.set_xlabel(f"below the frontier, {UNITS['reward']}")
-    if len(series) > 1:
-        legend_above(figure)
-    return figure
+    return draw.with_legend(figure, len(series) > 1)

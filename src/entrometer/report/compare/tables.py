@@ -2,9 +2,10 @@
 
 from collections.abc import Iterator, Sequence
 
+from entrometer.report import cells
 from entrometer.report.compare.points import CompareRun, Point
 from entrometer.report.numbers import MISSING, number, percent
-from entrometer.report.table import Table, interval_of, table
+from entrometer.report.table import Table, table
 from entrometer.runs.tables.compare import Remedy
 
 _HEADS = ("intervention", "published", "TRL", "verl", "differences")
@@ -29,20 +30,20 @@ def frontier_table(found: Sequence[Point]) -> Table:
 
 
 def _rows(point: Point) -> Iterator[list[str]]:
-    predicted, observed = interval_of("predicted"), interval_of("observed")
+    predicted, observed = cells.interval("predicted"), cells.interval("observed")
     for option in point.options:
         yield [
             *(point.name, option.name, percent(option.entropy.changed)),
             *(predicted(option.entropy), observed(option.entropy)),
             *(predicted(option.reward), observed(option.reward)),
-            interval_of("below")(option.reward),
+            cells.interval("below")(option.reward),
         ]
     for place in point.frontier:
         price = number(place.price)
         yield [
             *(point.name, f"frontier, held out, price {price}", percent(place.kept)),
-            *(interval_of("entropy")(place), MISSING),
-            *(interval_of("reward")(place), MISSING, MISSING),
+            *(cells.interval("entropy")(place), MISSING),
+            *(cells.interval("reward")(place), MISSING, MISSING),
         ]
         yield [
             *(point.name, f"frontier, as fitted, price {price}", percent(place.kept)),

@@ -10,26 +10,11 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from entrometer.report.axes import (
-    arms,
-    cross_bars,
-    draw_identity,
-    draw_zeros,
-    few_ticks,
-    intervals,
-    legend_above,
-)
+from entrometer.report import cells, draw
 from entrometer.report.influence.updates import OBJECTIVES, InfluenceRun, subject
 from entrometer.report.numbers import number, percent
 from entrometer.report.plot import Plot, RowsBySubject, RowsFigure
 from entrometer.report.style import GREY, LOOKS
-from entrometer.report.table import (
-    error_of,
-    interval_of,
-    number_of,
-    percent_of,
-    text_of,
-)
 from entrometer.report.text import label
 from entrometer.runs.tables.influence import InfluenceTables, Removal, Score
 
@@ -92,16 +77,14 @@ def _draw_scores(rows: dict[str, list[Score]]) -> Figure:
                 continue
             step = (place - (len(rows) - 1) / 2) * 0.7 / len(rows)
             y = np.array([names.index(row.score) + step for row in some])
-            rho = intervals(some, "rho")
+            rho = draw.intervals(some, "rho")
             how = {"elinewidth": 0.8, "label": label(title)}
-            left.errorbar(rho[0], y, xerr=arms(*rho), **how, **look.points)
+            left.errorbar(rho[0], y, xerr=draw.arms(*rho), **how, **look.points)
             right.plot([row.found for row in some], y, **look.points)
         _name_scores(left, right, key, names)
     axes[-1][0].set_xlabel("Spearman's ρ")
     axes[-1][1].set(xlabel="share of the top 1% found", xlim=(-0.03, 1.03))
-    if len(rows) > 1:
-        legend_above(figure)
-    return figure
+    return draw.with_legend(figure, len(rows) > 1)
 
 
 def _name_scores(
@@ -133,12 +116,12 @@ _scores = RowsFigure[InfluenceTables, Score](
         "top 1% of the target that is in the top 1% of the score"
     ),
     columns={
-        "level": text_of("level"),
-        "target": text_of("target"),
-        "score": text_of("score"),
-        "ρ": interval_of("rho"),
-        "found": percent_of("found"),
-        "count": number_of("count"),
+        "level": cells.text("level"),
+        "target": cells.text("target"),
+        "score": cells.text("score"),
+        "ρ": cells.interval("rho"),
+        "found": cells.percent("found"),
+        "count": cells.number("count"),
     },
     label_columns=4,
     draw=_draw_scores,
@@ -168,16 +151,15 @@ def _draw_removals(rows: dict[str, list[Removal]]) -> Figure:
         for by, look in zip(chosen_by, LOOKS, strict=False):
             own = [r for r in every if (r.by, r.objective) == (by, objective)]
             if own:
-                x, y = (intervals(own, name) for name in ("observed", "predicted"))
+                x, y = (draw.intervals(own, name) for name in ("observed", "predicted"))
                 how = {"elinewidth": 0.7, "label": label(by)}
-                cross_bars(ax, x, y, **how, **look.points)
-        draw_identity(ax)
-        draw_zeros(ax)
+                draw.cross_bars(ax, x, y, **how, **look.points)
+        draw.identity(ax)
+        draw.zeros(ax)
         unit = _UNITS[objective]
         ax.set(title=objective, xlabel=f"observed, {unit}", ylabel=f"predicted, {unit}")
-        few_ticks(ax)
-    legend_above(figure)
-    return figure
+        draw.few_ticks(ax)
+    return draw.with_legend(figure)
 
 
 removals = RowsFigure[InfluenceTables, Removal](
@@ -201,14 +183,14 @@ removals = RowsFigure[InfluenceTables, Removal](
         "reward per response, ± one standard error; and the change of the whole update"
     ),
     columns={
-        "chosen by": text_of("by"),
-        "objective": text_of("objective"),
-        "share": percent_of("share"),
-        "tokens": number_of("tokens"),
-        "η": number_of("eta"),
-        "predicted": error_of("predicted"),
-        "observed": error_of("observed"),
-        "whole update": number_of("whole"),
+        "chosen by": cells.text("by"),
+        "objective": cells.text("objective"),
+        "share": cells.percent("share"),
+        "tokens": cells.number("tokens"),
+        "η": cells.number("eta"),
+        "predicted": cells.error("predicted"),
+        "observed": cells.error("observed"),
+        "whole update": cells.number("whole"),
     },
     label_columns=3,
     draw=_draw_removals,

@@ -2,14 +2,13 @@
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from statistics import median
 from typing import NamedTuple
 
 from matplotlib.figure import Figure
 
-from entrometer.report.axes import few_ticks, legend_above
-from entrometer.report.charts import BAR_LOOKS, draw_bars
+from entrometer.report import cells, draw
 from entrometer.report.influence.updates import (
     OBJECTIVES,
     InfluenceRun,
@@ -17,9 +16,14 @@ from entrometer.report.influence.updates import (
     subject,
 )
 from entrometer.report.numbers import Interval, number, percent, with_error
-from entrometer.report.plot import Plot, RowsBySubject, Subject, by_subject
-from entrometer.report.table import ends_of, error_of, number_of, text_of
-from entrometer.runs.tables.influence import Balance, Diagonal, Group
+from entrometer.report.plot import (
+    Plot,
+    RowsBySubject,
+    RowsFigure,
+    Subject,
+    by_subject,
+)
+from entrometer.runs.tables.influence import Balance, Diagonal, Group, InfluenceTables
 
 _PAST = re.compile(r"past-(\d+)")
 _MOST_PAST = 6
@@ -56,7 +60,7 @@ def balance(runs: Sequence[InfluenceRun]) -> Plot | None:
             for row in run.tables.balance
             for s in [subject(run, row)]
         ),
-        len(BAR_LOOKS),
+        len(draw.BAR_LOOKS),
     )
     if not rows:
         return None
@@ -74,13 +78,13 @@ def balance(runs: Sequence[InfluenceRun]) -> Plot | None:
             f"Change by part of the update, entropy in {units['entropy']}, reward in "
             f"{units['reward']}, ± one standard error, with 95% interval",
             {
-                "objective": text_of("objective"),
-                "part": text_of("part"),
-                "η": number_of("learning_rate"),
-                "change": error_of("value"),
-                "95% interval": ends_of("value"),
-                "prompts": number_of("prompts"),
-                "folds": number_of("folds"),
+                "objective": cells.text("objective"),
+                "part": cells.text("part"),
+                "η": cells.number("learning_rate"),
+                "change": cells.error("value"),
+                "95% interval": cells.ends("value"),
+                "prompts": cells.number("prompts"),
+                "folds": cells.number("folds"),
             },
             label_columns=3,
         ),
@@ -146,12 +150,10 @@ def _draw_balance(rows: dict[str, list[Balance]], units: dict[str, str]) -> Figu
             }
             for name, own in rows.items()
         }
-        draw_bars(ax, names, series)
+        draw.bars(ax, names, series)
         ax.set_xlabel(f"change of {objective}, {units[objective]}")
-        few_ticks(ax)
-    if len(rows) > 1:
-        legend_above(figure)
-    return figure
+        draw.few_ticks(ax)
+    return draw.with_legend(figure, len(rows) > 1)
 
 
 def groups(runs: Sequence[InfluenceRun]) -> Plot | None:
@@ -164,11 +166,11 @@ def groups(runs: Sequence[InfluenceRun]) -> Plot | None:
         for s in [subject(run, row)]
         if row.by != "response"
     ]
-    rows = by_subject((p for p in every if p[1].by in _GROUPED_BY), len(BAR_LOOKS))
+    rows = by_subject((p for p in every if p[1].by in _GROUPED_BY), len(draw.BAR_LOOKS))
     if not rows:
         return None
     units = rates.units
-    listed = by_subject(every[:_MOST_ROWS], len(BAR_LOOKS)) or rows
+    listed = by_subject(every[:_MOST_ROWS], len(draw.BAR_LOOKS)) or rows
     fewer = "" if len(every) <= _MOST_ROWS else f"; the first {_MOST_ROWS}"
     return Plot(
         key="groups",
@@ -184,12 +186,12 @@ def groups(runs: Sequence[InfluenceRun]) -> Plot | None:
             f"{units['entropy']}, on reward in {units['reward']}, ± one standard "
             f"error, with 95% interval{fewer}",
             {
-                "objective": text_of("objective"),
-                "by": text_of("by"),
-                "group": text_of("name"),
-                "tokens": number_of("tokens"),
-                "influence": error_of("value"),
-                "95% interval": ends_of("value"),
+                "objective": cells.text("objective"),
+                "by": cells.text("by"),
+                "group": cells.text("name"),
+                "tokens": cells.number("tokens"),
+                "influence": cells.error("value"),
+                "95% interval": cells.ends("value"),
             },
             label_columns=4,
         ),
@@ -233,58 +235,13 @@ def _draw_groups(rows: dict[str, list[Group]], units: dict[str, str]) -> Figure:
                 }
                 for name, own in rows.items()
             }
-            draw_bars(ax, labels, series)
-            few_ticks(ax)
+            draw.bars(ax, labels, series)
+            draw.few_ticks(ax)
         line[0].set_title(f"by {_GROUPED_BY[by]}")
         line[1].set_yticklabels([])
     for ax, objective in zip(axes[-1], OBJECTIVES, strict=True):
         ax.set_xlabel(f"influence on {objective}, {units[objective]}")
-    if len(rows) > 1:
-        legend_above(figure)
-    return figure
-
-
-def diagonals(runs: Sequence[InfluenceRun]) -> Plot | None:
-    """Share of the batch's slope that a diagonal kernel would keep."""
-    pairs = [(subject(run, row), row) for run in runs for row in run.tables.diagonals]
-    sums: dict[Subject, float] = {}
-    for s, row in pairs:
-        sums[s] = sums.get(s, 0.0) + row.value
-    rows = by_subject(
-        (
-            (s, _Share(row, row.value / sums[s]))
-            for s, row in pairs
-            if sums[s] and math.isfinite(sums[s])
-        ),
-        len(BAR_LOOKS),
-    )
-    if not rows:
-        return None
-    return Plot(
-        key="diagonals",
-        title="What a diagonal kernel would keep",
-        caption=_diagonals_caption(
-            [r.share for r in rows.every if r.row.block == "self"]
-        )
-        + rows.omitted,
-        description=(
-            "Bars: share of the batch's slope of entropy that comes from pairs of a "
-            "response with itself, with others to the same prompt and with responses "
-            "to other prompts. There are no intervals."
-        ),
-        table=rows.table(
-            "Sums over pairs of the update batch, per unit learning rate, and their "
-            "shares",
-            {
-                "pairs of": _pairs_of,
-                "sum": lambda r: number(r.row.value),
-                "share": lambda r: percent(r.share),
-                "pairs": lambda r: number(r.row.pairs),
-            },
-            label_columns=2,
-        ),
-        draw=lambda: _draw_diagonals(rows.drawn),
-    )
+    return draw.with_legend(figure, len(rows) > 1)
 
 
 class _Share(NamedTuple):
@@ -292,12 +249,22 @@ class _Share(NamedTuple):
     share: float
     """Share of the sum over all blocks."""
 
+    @property
+    def pairs(self) -> str:
+        """Which pairs the block has, in words."""
+        return _PAIRS.get(self.row.block, self.row.block)
 
-def _pairs_of(r: _Share) -> str:
-    return _PAIRS.get(r.row.block, r.row.block)
+
+def _shares(run: InfluenceRun) -> Iterator[tuple[Subject, _Share]]:
+    pairs = [(subject(run, row), row) for row in run.tables.diagonals]
+    for s, row in pairs:
+        whole = sum(other.value for t, other in pairs if t == s)
+        if whole and math.isfinite(whole):
+            yield s, _Share(row, row.value / whole)
 
 
-def _diagonals_caption(shares: Sequence[float]) -> str:
+def _diagonals_caption(rows: RowsBySubject[_Share]) -> str:
+    shares = [r.share for r in rows.every if r.row.block == "self"]
     if not shares:
         return "Shares add up to 100%; a negative share works against the others."
     middle = f", in the median of {len(shares)} updates" if len(shares) > 1 else ""
@@ -308,16 +275,39 @@ def _diagonals_caption(shares: Sequence[float]) -> str:
 
 
 def _draw_diagonals(rows: dict[str, list[_Share]]) -> Figure:
-    names = list(dict.fromkeys(_pairs_of(r) for own in rows.values() for r in own))
+    names = list(dict.fromkeys(r.pairs for own in rows.values() for r in own))
     each = 0.3 + 0.14 * (len(rows) - 1)
     figure = Figure(figsize=(9.0, max(1.8, 1.2 + each * len(names))))
     ax = figure.subplots()
     series = {
-        name: {_pairs_of(r): Interval(100 * r.share, math.nan, math.nan) for r in own}
+        name: {r.pairs: Interval(100 * r.share, math.nan, math.nan) for r in own}
         for name, own in rows.items()
     }
-    draw_bars(ax, names, series)
+    draw.bars(ax, names, series)
     ax.set_xlabel("share of the batch's slope, %")
-    if len(rows) > 1:
-        legend_above(figure)
-    return figure
+    return draw.with_legend(figure, len(rows) > 1)
+
+
+diagonals = RowsFigure[InfluenceTables, _Share](
+    key="diagonals",
+    title="What a diagonal kernel would keep",
+    rows=_shares,
+    most=len(draw.BAR_LOOKS),
+    caption=_diagonals_caption,
+    description=(
+        "Bars: share of the batch's slope of entropy that comes from pairs of a "
+        "response with itself, with others to the same prompt and with responses to "
+        "other prompts. There are no intervals."
+    ),
+    table_caption=(
+        "Sums over pairs of the update batch, per unit learning rate, and their shares"
+    ),
+    columns={
+        "pairs of": cells.text("pairs"),
+        "sum": lambda r: number(r.row.value),
+        "share": cells.percent("share"),
+        "pairs": lambda r: number(r.row.pairs),
+    },
+    label_columns=2,
+    draw=_draw_diagonals,
+)

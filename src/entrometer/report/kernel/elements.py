@@ -10,8 +10,8 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from entrometer.report.axes import few_ticks, legend_above, log_axis, log_x, panels
-from entrometer.report.charts import BAR_LOOKS, draw_bars
+from entrometer.report import cells, draw
+from entrometer.report.cells import Cell
 from entrometer.report.kinds import FinishedRun
 from entrometer.report.numbers import Interval, number, percent, span, with_error
 from entrometer.report.plot import (
@@ -24,16 +24,7 @@ from entrometer.report.plot import (
     spread,
 )
 from entrometer.report.style import LOOKS
-from entrometer.report.table import (
-    Cell,
-    Table,
-    ends_of,
-    error_of,
-    number_of,
-    percent_of,
-    table,
-    text_of,
-)
+from entrometer.report.table import Table, table
 from entrometer.report.text import label
 from entrometer.runs.tables.kernel import (
     Block,
@@ -69,16 +60,16 @@ def kernel_of(
 def whole_kernels(runs: Runs) -> Table | None:
     """Return the numbers of each kernel, a row for each checkpoint and metric."""
     columns: dict[str, Cell] = {
-        "step": number_of("step"),
-        "responses": number_of("responses"),
-        "prompts": number_of("prompts"),
+        "step": cells.number("step"),
+        "responses": cells.number("responses"),
+        "prompts": cells.number("prompts"),
         "parameters": lambda row: f"{row.parameters:,}",
-        "trace": number_of("trace"),
-        "effective rank": number_of("effective_rank"),
-        "off diagonal": percent_of("off_diagonal"),
-        "noise scale": number_of("noise_scale"),
-        "95% interval": ends_of("noise_scale"),
-        "seconds": number_of("seconds"),
+        "trace": cells.number("trace"),
+        "effective rank": cells.number("effective_rank"),
+        "off diagonal": cells.percent("off_diagonal"),
+        "noise scale": cells.number("noise_scale"),
+        "95% interval": cells.ends("noise_scale"),
+        "seconds": cells.number("seconds"),
     }
     rows = [
         [*kernel_of(run, row)[:3], *(cell(row) for cell in columns.values())]
@@ -103,18 +94,18 @@ def blocks(runs: Runs) -> Plot | None:
     if not rows:
         return None
     places = list(dict.fromkeys((s.run, s.checkpoint) for s, _ in rows))
-    shown = spread(places, len(BAR_LOOKS))
+    shown = spread(places, len(draw.BAR_LOOKS))
     several = len({run for run, _ in places}) > 1
     series = {place: ", ".join(place if several else place[1:]) for place in shown}
     columns: dict[str, Cell] = {
-        "quantity": text_of("quantity"),
+        "quantity": cells.text("quantity"),
         "pairs of": pairs_of,
-        "mean": error_of("mean"),
-        "95% interval": ends_of("mean"),
-        "root mean square": number_of("size"),
-        "pairs": number_of("pairs"),
-        "responses": number_of("responses"),
-        "prompts": number_of("prompts"),
+        "mean": cells.error("mean"),
+        "95% interval": cells.ends("mean"),
+        "root mean square": cells.number("size"),
+        "pairs": cells.number("pairs"),
+        "responses": cells.number("responses"),
+        "prompts": cells.number("prompts"),
     }
     return Plot(
         key="kernel-blocks",
@@ -179,14 +170,12 @@ def _draw_blocks(rows: Sequence[tuple[str, Block]]) -> Figure:
             for name, row in rows:
                 if (row.metric, row.quantity) == (metric, quantity):
                     bars[name][pairs_of(row)] = Interval.of(row, "mean")
-            draw_bars(ax, names, bars)
-            few_ticks(ax)
+            draw.bars(ax, names, bars)
+            draw.few_ticks(ax)
             ax.set_xlabel(f"mean {_QUANTITIES[quantity]}, {label(metric)}")
         for ax in line[1:]:
             ax.set_yticklabels([])
-    if len(series) > 1:
-        legend_above(figure)
-    return figure
+    return draw.with_legend(figure, len(series) > 1)
 
 
 def elements(runs: Runs) -> Plot | None:
@@ -208,9 +197,13 @@ def elements(runs: Runs) -> Plot | None:
         for row in run.tables.growth
     }
     names = distinct_names(list(dict.fromkeys([*rows.rows, *(s for s, _ in powers)])))
+    drawn = spread(list(rows.rows), MOST)
     shown = {
-        names[s]: (rows.rows[s], {b: r.power for (t, b), r in powers.items() if t == s})
-        for s in spread(list(rows.rows), MOST)
+        names[s]: (
+            spread(rows.rows[s], POINTS // len(drawn)),
+            {block: row.power for (t, block), row in powers.items() if t == s},
+        )
+        for s in drawn
     }
     return Plot(
         key="elements",
@@ -234,7 +227,7 @@ def elements(runs: Runs) -> Plot | None:
             or [["–"] * 4],
             label_columns=2,
         ),
-        draw=lambda: _draw_elements(shown),
+        draw=lambda: draw.panels(shown, _panel),
     )
 
 
@@ -248,15 +241,8 @@ def _elements_caption(rows: Sequence[Growth]) -> str:
     return f"Elements grow with the length to the power {', '.join(parts)}."
 
 
-def _draw_elements(rows: dict[str, tuple[list[Element], dict[str, float]]]) -> Figure:
-    figure, parts = panels(rows)
-    for ax, _, (own, powers) in parts:
-        _elements_panel(ax, spread(own, POINTS // len(rows)), powers)
-    legend_above(figure)
-    return figure
-
-
-def _elements_panel(ax: Axes, rows: list[Element], powers: dict[str, float]) -> None:
+def _panel(ax: Axes, shown: tuple[list[Element], dict[str, float]]) -> None:
+    rows, powers = shown
     ax.set_yscale("log")
     every = list(dict.fromkeys(row.block for row in rows))
     for block, look in zip(every, cycle(LOOKS), strict=False):
@@ -270,6 +256,6 @@ def _elements_panel(ax: Axes, rows: list[Element], powers: dict[str, float]) -> 
         level = np.mean(np.log(size)) - power * np.mean(np.log(length))
         fit = np.exp(level + power * np.log(ends))
         ax.plot(ends, fit, **look.line, label=label(PAIRS.get(block, block)))
-    log_x(ax, [r.length for r in rows])
-    log_axis(ax.yaxis)
+    draw.log_x(ax, [r.length for r in rows])
+    draw.log_axis(ax.yaxis)
     ax.set(xlabel="length √(TT′), tokens", ylabel="|K|")

@@ -7,19 +7,11 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from entrometer.report.axes import (
-    draw_identity,
-    few_ticks,
-    legend_above,
-    log_axis,
-    log_x,
-    panels,
-)
+from entrometer.report import cells, draw
 from entrometer.report.kernel.elements import MOST, POINTS, kernel_of
 from entrometer.report.numbers import number, span
 from entrometer.report.plot import RowsBySubject, RowsFigure, Subject, spread
 from entrometer.report.style import GREY, LOOKS
-from entrometer.report.table import number_of, text_of
 from entrometer.report.text import label
 from entrometer.runs.tables.kernel import (
     Eigenvalue,
@@ -46,14 +38,6 @@ def _spectrum_caption(rows: RowsBySubject[Eigenvalue]) -> str:
     )
 
 
-def _draw_spectrum(rows: dict[str, list[Eigenvalue]]) -> Figure:
-    figure, parts = panels(rows)
-    for ax, _, own in parts:
-        _spectrum_panel(ax, own)
-    legend_above(figure)
-    return figure
-
-
 def _spectrum_panel(ax: Axes, rows: list[Eigenvalue]) -> None:
     ax.set_yscale("log")
     floor = _ROUNDING * max(row.value for row in rows)
@@ -77,8 +61,8 @@ def _spectrum_panel(ax: Axes, rows: list[Eigenvalue]) -> None:
         if (random > 0).any():
             random = np.where(random > 0, random, np.nan)
             ax.plot(ranks, random, "--", color=GREY, label="Marchenko-Pastur")
-    log_x(ax, [float(r.rank) for r in rows])
-    log_axis(ax.yaxis)
+    draw.log_x(ax, [float(r.rank) for r in rows])
+    draw.log_axis(ax.yaxis)
     ax.set(xlabel="rank", ylabel="eigenvalue")
 
 
@@ -100,14 +84,14 @@ spectrum = RowsFigure[KernelTables, Eigenvalue](
     ),
     table_caption="Eigenvalues, and the quantiles of the Marchenko-Pastur law",
     columns={
-        "method": text_of("method"),
-        "rank": number_of("rank"),
-        "eigenvalue": number_of("value", 4),
-        "Marchenko-Pastur": number_of("wishart", 4),
+        "method": cells.text("method"),
+        "rank": cells.number("rank"),
+        "eigenvalue": cells.number("value", 4),
+        "Marchenko-Pastur": cells.number("wishart", 4),
     },
     label_columns=2,
     most_rows=_MOST_ROWS,
-    draw=_draw_spectrum,
+    draw=lambda rows: draw.panels(rows, _spectrum_panel),
 )
 
 
@@ -141,12 +125,10 @@ def _draw_predictions(rows: dict[str, list[Prediction]]) -> Figure:
             how = {"color": look.colour, "alpha": 0.6, "markersize": 3.5}
             ax.plot(x, y, look.marker, **how, label=label(name))
         ax.set(title=title, xlabel="measured δS, nats")
-        few_ticks(ax)
-    draw_identity(*axes)
+        draw.few_ticks(ax)
+    draw.identity(*axes)
     axes[0].set_ylabel("predicted δS, nats")
-    if len(rows) > 1:
-        legend_above(figure)
-    return figure
+    return draw.with_legend(figure, len(rows) > 1)
 
 
 predictions = RowsFigure[KernelTables, Prediction](
@@ -167,12 +149,12 @@ predictions = RowsFigure[KernelTables, Prediction](
     ),
     table_caption="Change of the log-probability of held-out responses, nats",
     columns={
-        "response": number_of("response"),
-        "tokens": number_of("length"),
-        "η": number_of("eta"),
-        "measured": number_of("observed"),
-        "whole step": number_of("predicted"),
-        "this batch alone": number_of("own"),
+        "response": cells.number("response"),
+        "tokens": cells.number("length"),
+        "η": cells.number("eta"),
+        "measured": cells.number("observed"),
+        "whole step": cells.number("predicted"),
+        "this batch alone": cells.number("own"),
     },
     most_rows=_MOST_ROWS,
     draw=_draw_predictions,
@@ -197,12 +179,10 @@ def _draw_sketches(rows: dict[str, list[SketchError]]) -> Figure:
         ax.plot(x, error, look.marker, color=look.colour, label=label(name))
         expected = [r.expected if r.expected > 0 else math.nan for r in ordered]
         ax.plot(x, expected, color=look.colour, linestyle=look.dash, linewidth=0.9)
-    log_x(ax, [float(r.m) for own in rows.values() for r in own])
-    log_axis(ax.yaxis)
+    draw.log_x(ax, [float(r.m) for own in rows.values() for r in own])
+    draw.log_axis(ax.yaxis)
     ax.set(xlabel="buckets m", ylabel="error over |φ||φ′|")
-    if len(rows) > 1:
-        legend_above(figure)
-    return figure
+    return draw.with_legend(figure, len(rows) > 1)
 
 
 sketches = RowsFigure[KernelTables, SketchError](
@@ -222,9 +202,9 @@ sketches = RowsFigure[KernelTables, SketchError](
     ),
     table_caption="Root mean square error of an element over the norms of its rows",
     columns={
-        "buckets": number_of("m"),
-        "measured": number_of("error"),
-        "expected": number_of("expected"),
+        "buckets": cells.number("m"),
+        "measured": cells.number("error"),
+        "expected": cells.number("expected"),
     },
     draw=_draw_sketches,
 )

@@ -7,21 +7,18 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from entrometer.report.axes import (
-    Column,
-    error_bars,
-    few_ticks,
-    intervals,
-    legend_above,
-    log_axis,
-    log_x,
-    write_inside,
+from entrometer.report import cells, draw
+from entrometer.report.draw import Column
+from entrometer.report.measure.curves import (
+    Curve,
+    MeasureRun,
+    best_precision,
+    curve_table,
+    curves,
 )
-from entrometer.report.measure.curves import Curve, MeasureRun, best_precision, curves
 from entrometer.report.numbers import number, rate, span, with_error
 from entrometer.report.plot import Plot, omitted, spread
 from entrometer.report.style import BLUE, GREY, OCHRE, ON_PAPER, RED, TEAL, Look
-from entrometer.report.table import number_of, table
 from entrometer.report.text import label
 from entrometer.runs.tables.measure import Change
 
@@ -46,7 +43,6 @@ def change(runs: Sequence[MeasureRun]) -> Plot | None:
     if not every:
         return None
     shown = spread(every, MOST)
-    cells = [number_of(name, 4) for name in _COLUMNS.values()]
     return Plot(
         key="change",
         title="Entropy change against learning rate",
@@ -57,14 +53,10 @@ def change(runs: Sequence[MeasureRun]) -> Plot | None:
             "quadratic prediction, the end of the linear regime and the change that "
             "rounding makes. Right: the same with its sign, on linear scales."
         ),
-        table=table(
+        table=curve_table(
             "Entropy change, nats per token, with 95% interval; predictions and error",
-            ("subject", *_COLUMNS),
-            [
-                [curve.name, *(cell(row) for cell in cells)]
-                for curve in every
-                for row in curve.changes
-            ],
+            every,
+            {head: cells.number(name, 4) for head, name in _COLUMNS.items()},
         ),
         draw=lambda: _draw(shown),
     )
@@ -108,17 +100,16 @@ def _draw(shown: Sequence[Curve]) -> Figure:
         right.set_ylabel("Δh, nats per token")
         for ax in (left, right):
             ax.set_xlabel("learning rate η")
-    legend_above(figure)
-    return figure
+    return draw.with_legend(figure)
 
 
 def _log_panel(ax: Axes, curve: Curve) -> None:
     """Draw absolute changes on log scales; the marker shows the sign."""
     eta = curve.column("eta")
-    y, low, high = intervals(curve.changes, "observed")
+    y, low, high = draw.intervals(curve.changes, "observed")
     size = np.abs(y)
     if not size.any():
-        write_inside(ax, "no change")
+        draw.write_inside(ax, "no change")
         return
     bottom, top = size[size > 0].min() / 4, size.max() * 4
     ax.set(yscale="log", ylim=(bottom, top))
@@ -136,14 +127,14 @@ def _log_panel(ax: Axes, curve: Curve) -> None:
         words = f"rounding alone: {number(floor, 2)}, far below"
         inside = ax.transAxes
         ax.text(0.02, 0.93, words, fontsize=7.5, transform=inside, bbox=ON_PAPER)
-    log_x(ax, (*eta, *marks))
-    log_axis(ax.yaxis)
+    draw.log_x(ax, (*eta, *marks))
+    draw.log_axis(ax.yaxis)
 
 
 def _linear_panel(ax: Axes, curve: Curve) -> None:
     """Draw signed changes up to η*, on linear scales."""
     eta = curve.column("eta")
-    y, low, high = intervals(curve.changes, "observed")
+    y, low, high = draw.intervals(curve.changes, "observed")
     star = curve.term.eta_star if curve.term else math.nan
     reach = max((x for x in (star, 3 * curve.training_rate) if x > 0), default=math.inf)
     near = eta <= max(1.1 * reach, *eta[:2])
@@ -153,11 +144,16 @@ def _linear_panel(ax: Axes, curve: Curve) -> None:
     _predictions(ax, fine, *predicted)
     ax.axhline(0, color=GREY, linewidth=0.6)
     _marks(ax, curve, 1.2 * float(eta[near].max()))
-    few_ticks(ax, 6)
+    draw.few_ticks(ax, 6)
 
 
 def _observed(
-    ax: Axes, eta: Column, sign: Column, y: Column, low: Column, high: Column
+    ax: Axes,
+    eta: Column,
+    sign: Column,
+    y: Column,
+    low: Column,
+    high: Column,
 ) -> None:
     for rows, marker, fill, name in (
         (sign < 0, "o", BLUE, "observed, entropy falls"),
@@ -166,7 +162,9 @@ def _observed(
         if rows.any():
             part = np.stack([y[rows], low[rows], high[rows]])
             look = Look(BLUE, marker, "none")
-            error_bars(ax, eta[rows], part, look, name, markerfacecolor=fill, zorder=3)
+            draw.error_bars(
+                ax, eta[rows], part, look, name, markerfacecolor=fill, zorder=3
+            )
 
 
 def _predictions(ax: Axes, eta: Column, linear: Column, both: Column) -> None:

@@ -1,15 +1,17 @@
 """Entropy changes of a measurement as curves over the learning rate."""
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, TypeVar
 
 import numpy as np
 
-from entrometer.report.axes import Column
+from entrometer.report.cells import Cell
+from entrometer.report.draw import Column
 from entrometer.report.kinds import FinishedRun
 from entrometer.report.plot import Subject, distinct_names
+from entrometer.report.table import Table, table
 from entrometer.runs.tables.measure import (
     Change,
     Convergence,
@@ -102,6 +104,18 @@ def curves(runs: Sequence[MeasureRun]) -> list[Curve]:
         kept.sort(key=lambda row: row.eta)
         made.append(Curve(key, names[key], terms.get((key, first)), tuple(kept)))
     return made
+
+
+def curve_table(
+    caption: str, every: Sequence[Curve], columns: Mapping[str, Cell]
+) -> Table:
+    """Return the changes of all curves as a table."""
+    rows = [
+        [curve.name, *(cell(change) for cell in columns.values())]
+        for curve in every
+        for change in curve.changes
+    ]
+    return table(caption, ("subject", *columns), rows)
 
 
 def training_rates(runs: Sequence[MeasureRun]) -> dict[Subject, float]:

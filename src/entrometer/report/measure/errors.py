@@ -8,8 +8,9 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from entrometer.report.axes import Column, intervals, legend_above, log_axis, log_x
-from entrometer.report.charts import Points, diagonal_caption, draw_diagonal
+from entrometer.report import cells, draw
+from entrometer.report.cells import Cell
+from entrometer.report.draw import Column
 from entrometer.report.measure.curves import (
     Curve,
     MeasureRun,
@@ -22,7 +23,7 @@ from entrometer.report.measure.curves import (
 from entrometer.report.numbers import number, percent, rate
 from entrometer.report.plot import Plot, by_subject, omitted, spread
 from entrometer.report.style import BLUE, GREY, LOOKS, ON_PAPER, RED
-from entrometer.report.table import Cell, error_of, number_of, table, text_of
+from entrometer.report.table import table
 from entrometer.report.text import label
 from entrometer.runs.tables.measure import Change, ErrorStudy
 
@@ -45,7 +46,7 @@ def calibration(runs: Sequence[MeasureRun]) -> Plot | None:
     return Plot(
         key="calibration",
         title="Prediction against observation",
-        caption=diagonal_caption(_points([c for _, c in pairs])),
+        caption=draw.diagonal_caption(_points([c for _, c in pairs])),
         description=(
             "Left: predicted against observed entropy change at the training's "
             "learning rate, in nats per token, with 95% intervals and the diagonal. "
@@ -58,17 +59,19 @@ def calibration(runs: Sequence[MeasureRun]) -> Plot | None:
             [
                 [
                     *(curve.name, number(c.eta)),
-                    *(error_of(name)(c) for name in ("observed", "linear", "error")),
+                    *(cells.error(name)(c) for name in ("observed", "linear", "error")),
                 ]
                 for curve, c in pairs
             ],
         ),
-        draw=lambda: draw_diagonal({n: _points(own) for n, own in groups.items()}),
+        draw=lambda: draw.diagonal({n: _points(own) for n, own in groups.items()}),
     )
 
 
-def _points(changes: Sequence[Change]) -> Points:
-    return Points(*(intervals(changes, n) for n in ("observed", "linear", "error")))
+def _points(changes: Sequence[Change]) -> draw.Points:
+    return draw.Points(
+        *(draw.intervals(changes, n) for n in ("observed", "linear", "error"))
+    )
 
 
 def relative_error(runs: Sequence[MeasureRun]) -> Plot | None:
@@ -102,12 +105,12 @@ def relative_error(runs: Sequence[MeasureRun]) -> Plot | None:
         table=rows.table(
             "Relative error (ηh′ − Δh)/|Δh| over batches drawn with replacement",
             {
-                "pair": text_of("pair"),
-                "η": number_of("eta"),
-                "batches": number_of("batches"),
-                "prompts": number_of("size"),
-                "mean": number_of("mean"),
-                "standard deviation": number_of("deviation"),
+                "pair": cells.text("pair"),
+                "η": cells.number("eta"),
+                "batches": cells.number("batches"),
+                "prompts": cells.number("size"),
+                "mean": cells.number("mean"),
+                "standard deviation": cells.number("deviation"),
                 **quantiles,
             },
             label_columns=2,
@@ -253,8 +256,7 @@ def _draw_precision(shown: Sequence[Curve]) -> Figure:
     )
     if any((_rounding(c) > bottom).any() for c in shown):
         ax.plot([], [], color=GREY, **dotted, label="rounding alone")
-    log_x(ax, (change.eta for c in shown for change in c.changes))
-    log_axis(ax.yaxis)
+    draw.log_x(ax, (change.eta for c in shown for change in c.changes))
+    draw.log_axis(ax.yaxis)
     ax.set(xlabel="learning rate η", ylabel="|ηh′ − Δh| / |Δh|")
-    legend_above(figure)
-    return figure
+    return draw.with_legend(figure)

@@ -7,12 +7,12 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from entrometer.report.axes import legend_above, log_axis, log_x, panels
-from entrometer.report.charts import draw_bars
+from entrometer.report import cells, draw
 from entrometer.report.measure.curves import (
     Curve,
     MeasureRun,
     best_precision,
+    curve_table,
     curves,
     nearest,
     subject,
@@ -30,7 +30,6 @@ from entrometer.report.plot import (
     spread,
 )
 from entrometer.report.style import GREY, LOOKS
-from entrometer.report.table import ends_of, number_of, table, text_of
 from entrometer.report.text import label
 from entrometer.runs.tables.measure import Convergence, MeasureTables, Needed
 
@@ -49,12 +48,6 @@ def effective_samples(runs: Sequence[MeasureRun]) -> Plot | None:
     if not every:
         return None
     shown = spread(every, len(LOOKS))
-    columns = {
-        "η": number_of("eta", 4),
-        "effective": number_of("effective_samples", 4),
-        "responses": number_of("responses"),
-        "largest weight": number_of("largest_weight", 4),
-    }
     return Plot(
         key="effective-samples",
         title="Effective sample size",
@@ -63,14 +56,15 @@ def effective_samples(runs: Sequence[MeasureRun]) -> Plot | None:
             "Effective sample size of the sequence weights, as a share of the "
             "responses, against the learning rate on a log scale."
         ),
-        table=table(
+        table=curve_table(
             "Effective sample size of the sequence weights, in responses",
-            ("subject", *columns),
-            [
-                [curve.name, *(cell(c) for cell in columns.values())]
-                for curve in every
-                for c in curve.changes
-            ],
+            every,
+            {
+                "η": cells.number("eta", 4),
+                "effective": cells.number("effective_samples", 4),
+                "responses": cells.number("responses"),
+                "largest weight": cells.number("largest_weight", 4),
+            },
         ),
         draw=lambda: _draw_samples(shown),
     )
@@ -105,12 +99,10 @@ def _draw_samples(shown: Sequence[Curve]) -> Figure:
     rates = sorted({c.training_rate for c in shown if c.training_rate > 0})
     for eta in rates:
         ax.axvline(eta, color=GREY, linewidth=0.8)
-    log_x(ax, (*rates, *(change.eta for c in shown for change in c.changes)))
+    draw.log_x(ax, (*rates, *(change.eta for c in shown for change in c.changes)))
     ax.set(xlabel="learning rate η", ylabel="effective share of the responses")
     ax.set_ylim(0, 1.05)
-    if len(shown) > 1:
-        legend_above(figure)
-    return figure
+    return draw.with_legend(figure, len(shown) > 1)
 
 
 def needed(runs: Sequence[MeasureRun]) -> Plot | None:
@@ -144,11 +136,11 @@ def needed(runs: Sequence[MeasureRun]) -> Plot | None:
             "needs, for the same standard error, with 95% interval",
             {
                 "weighting": weights_name,
-                "quantity": text_of("quantity"),
-                "per": text_of("per"),
-                "η": number_of("eta"),
-                "factor": number_of("factor"),
-                "interval": ends_of("factor"),
+                "quantity": cells.text("quantity"),
+                "per": cells.text("per"),
+                "η": cells.number("eta"),
+                "factor": cells.number("factor"),
+                "interval": cells.ends("factor"),
             },
             label_columns=4,
         ),
@@ -207,12 +199,10 @@ def _draw_needed(rows: dict[str, list[Needed]]) -> Figure:
             name: {weights_name(r): _bar(r) for r in own if r.quantity == quantity}
             for name, own in rows.items()
         }
-        draw_bars(ax, weights, series, line=1.0)
+        draw.bars(ax, weights, series, line=1.0)
         ax.set_title(label(_TITLES.get(quantity, quantity)))
         ax.set_xlabel("prompts, sequence weights = 1")
-    if len(rows) > 1:
-        legend_above(figure)
-    return figure
+    return draw.with_legend(figure, len(rows) > 1)
 
 
 def _bar(row: Needed) -> Interval:
@@ -238,14 +228,6 @@ def _convergence_caption(rows: RowsBySubject[Convergence]) -> str:
     )
 
 
-def _draw_convergence(rows: dict[str, list[Convergence]]) -> Figure:
-    figure, parts = panels(rows)
-    for ax, _, own in parts:
-        _convergence_panel(ax, own)
-    legend_above(figure)
-    return figure
-
-
 def _convergence_panel(ax: Axes, rows: Sequence[Convergence]) -> None:
     ax.set_yscale("log")
     estimators = list(dict.fromkeys(r.estimator for r in rows))
@@ -260,8 +242,8 @@ def _convergence_panel(ax: Axes, rows: Sequence[Convergence]) -> None:
                 markersize=3.5,
                 label=f"{label(estimator)}, {part}% of the errors are below",
             )
-    log_x(ax, [float(r.prompts) for r in rows])
-    log_axis(ax.yaxis)
+    draw.log_x(ax, [float(r.prompts) for r in rows])
+    draw.log_axis(ax.yaxis)
     ax.set(xlabel="prompts", ylabel="|error|, nats per token")
 
 
@@ -284,14 +266,14 @@ convergence = RowsFigure[MeasureTables, Convergence](
         "Absolute error of the entropy, nats per token: percentiles over subsamples"
     ),
     columns={
-        "estimator": text_of("estimator"),
-        "prompts": number_of("prompts"),
-        "mean": number_of("mean", 4),
-        "standard deviation": number_of("deviation"),
-        "50%": number_of("error_50"),
-        "80%": number_of("error_80"),
-        "95%": number_of("error_95"),
+        "estimator": cells.text("estimator"),
+        "prompts": cells.number("prompts"),
+        "mean": cells.number("mean", 4),
+        "standard deviation": cells.number("deviation"),
+        "50%": cells.number("error_50"),
+        "80%": cells.number("error_80"),
+        "95%": cells.number("error_95"),
     },
     label_columns=2,
-    draw=_draw_convergence,
+    draw=lambda rows: draw.panels(rows, _convergence_panel),
 )

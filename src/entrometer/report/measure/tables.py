@@ -4,6 +4,8 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from entrometer.report import cells
+from entrometer.report.cells import Cell
 from entrometer.report.measure.curves import (
     Estimator,
     MeasureRun,
@@ -13,15 +15,7 @@ from entrometer.report.measure.curves import (
 )
 from entrometer.report.numbers import MISSING, number, percent, with_error
 from entrometer.report.plot import Subject
-from entrometer.report.table import (
-    Cell,
-    Table,
-    ends_of,
-    error_of,
-    interval_of,
-    number_of,
-    table,
-)
+from entrometer.report.table import Table, table
 from entrometer.runs.tables.measure import Change, Variance
 
 _SUBJECT = ("run", "checkpoint", "update", "precision")
@@ -33,7 +27,7 @@ def headline(runs: Sequence[MeasureRun]) -> Table | None:
         [
             *curve.subject,
             number(c.eta),
-            *(error_of(name)(c) for name in ("observed", "linear", "error")),
+            *(cells.error(name)(c) for name in ("observed", "linear", "error")),
             "" if curve.term is None else number(curve.term.eta_star, 2),
             percent(c.effective_samples / c.responses) if c.responses else "",
         ]
@@ -61,16 +55,16 @@ def terms(runs: Sequence[MeasureRun]) -> Table | None:
         "prediction and change agree within 5%; η at which half of the sample is left; "
         "change that rounding alone makes",
         {
-            "step": number_of("step"),
-            "training's η": number_of("learning_rate"),
-            "h": error_of("entropy"),
-            "h′": error_of("slope"),
-            "h″": error_of("curvature"),
-            "η*": interval_of("eta_star"),
-            "power": error_of("power"),
-            "smallest η": number_of("smallest_eta", 2),
-            "halved at η": number_of("halved_eta", 2),
-            "rounding": number_of("floor", 2),
+            "step": cells.number("step"),
+            "training's η": cells.number("learning_rate"),
+            "h": cells.error("entropy"),
+            "h′": cells.error("slope"),
+            "h″": cells.error("curvature"),
+            "η*": cells.interval("eta_star"),
+            "power": cells.error("power"),
+            "smallest η": cells.number("smallest_eta", 2),
+            "halved at η": cells.number("halved_eta", 2),
+            "rounding": cells.number("floor", 2),
         },
         [(curve.subject, curve.term) for curve in curves(runs) if curve.term],
     )
@@ -90,16 +84,16 @@ def changes(run: MeasureRun) -> list[tuple[str, Table]]:
         listed = _table(
             f"{title}, nats per {estimator.per}, ± one standard error",
             {
-                "η": number_of("eta", 4),
-                "observed Δh": error_of("observed"),
-                "95% interval": ends_of("observed"),
-                "linear": error_of("linear"),
-                "linear + quadratic": error_of("quadratic"),
-                "linear − observed": error_of("error"),
-                "effective": number_of("effective_samples", 4),
-                "largest weight": number_of("largest_weight"),
-                "prompts": number_of("prompts"),
-                "responses": number_of("responses"),
+                "η": cells.number("eta", 4),
+                "observed Δh": cells.error("observed"),
+                "95% interval": cells.ends("observed"),
+                "linear": cells.error("linear"),
+                "linear + quadratic": cells.error("quadratic"),
+                "linear − observed": cells.error("error"),
+                "effective": cells.number("effective_samples", 4),
+                "largest weight": cells.number("largest_weight"),
+                "prompts": cells.number("prompts"),
+                "responses": cells.number("responses"),
             },
             pairs,
         )
@@ -118,15 +112,15 @@ def variances(runs: Sequence[MeasureRun]) -> Table | None:
         "errors of Hoeffding and of the jackknife, without ± if Hoeffding's variance, "
         "an unbiased estimate, is negative",
         {
-            "prompts E": number_of("evaluation_prompts"),
-            "prompts U": number_of("update_prompts"),
+            "prompts E": cells.number("evaluation_prompts"),
+            "prompts U": cells.number("update_prompts"),
             "X̄·Ȳ": lambda v: with_error(v.value, _root(_variance(v))),
             "V_X": _share("evaluation"),
             "V_Y": _share("update_batch"),
             "V_XY": _share("both"),
             "given update": lambda v: with_error(v.value, _root(v.given_update)),
             "one batch": lambda v: with_error(v.one_batch, v.one_batch_hoeffding_se),
-            "jackknife": number_of("one_batch_jackknife_se", 2),
+            "jackknife": cells.number("one_batch_jackknife_se", 2),
         },
         [(subject(run, row), row) for run in runs for row in run.tables.variances],
     )

@@ -7,7 +7,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from entrometer.report.charts import Points, diagonal_caption, draw_diagonal
+from entrometer.report import draw
 from entrometer.report.kinds import FinishedRun
 from entrometer.report.numbers import interval, number, with_error, with_interval
 from entrometer.report.plot import Plot, spread
@@ -58,10 +58,9 @@ def draw_training(path: Path, metrics: Metrics, evaluation: Metrics | None) -> N
 def entropy(runs: Runs) -> Plot | None:
     """Entropy of the update batches, and of held-out problems."""
     logged = [r for r in runs if np.isfinite(entropy_of(r)[0]).any()]
-    if not logged:
-        return None
-    return Plot(
-        key="training-entropy",
+    return _by_step(
+        logged,
+        entropy_panel,
         title="Entropy of the policy",
         caption=(
             "Over the steps the entropy of the update batches goes "
@@ -71,13 +70,55 @@ def entropy(runs: Runs) -> Plot | None:
             "Entropy in nats per token against the optimizer step: the update batches "
             "with two standard errors, and held-out problems with 95% intervals."
         ),
-        table=_by_step(
-            logged,
-            "Entropy of the update batches, nats per token, ± one standard error",
-            "entropy",
-            lambda r, i: with_error(*(float(x[i]) for x in entropy_of(r))),
+        table_caption=(
+            "Entropy of the update batches, nats per token, ± one standard error"
         ),
-        draw=lambda: _one_panel(entropy_panel, logged),
+        head="entropy",
+        cell=lambda r, i: with_error(*(float(x[i]) for x in entropy_of(r))),
+    )
+
+
+def reward(runs: Runs) -> Plot | None:
+    """Reward of the update batches."""
+    logged = [r for r in runs if np.isfinite(reward_of(r)).any()]
+    return _by_step(
+        logged,
+        reward_panel,
+        title="Reward of the update batches",
+        caption=(
+            "From the first step to the last the mean reward goes "
+            f"{_from_to(logged, reward_of)}."
+        ),
+        description="Mean reward of each update batch against the optimizer step.",
+        table_caption="Mean reward of the update batches",
+        head="reward",
+        cell=lambda r, i: number(float(reward_of(r)[i])),
+    )
+
+
+def noise(runs: Runs) -> Plot | None:
+    """Gradient noise scale of a training."""
+    known = [r for r in runs if (noise_of(r)[0] > 0).any()]
+    scales = [noise_of(r)[0] for r in known]
+    last = ", ".join(number(float(scale[scale > 0][-1]), 2) for scale in scales)
+    return _by_step(
+        known,
+        noise_panel,
+        title="Gradient noise scale",
+        caption=(
+            f"Over all steps the noise scale is {last} prompt groups: an update of far "
+            "fewer is mostly noise."
+        ),
+        description=(
+            "Gradient noise scale in prompt groups, on a log scale, against the "
+            "optimizer step, with two standard errors."
+        ),
+        table_caption=(
+            "Gradient noise scale over the steps so far, prompt groups, ± one standard "
+            "error"
+        ),
+        head="noise scale",
+        cell=lambda r, i: with_error(*(float(x[i]) for x in noise_of(r))),
     )
 
 
@@ -119,58 +160,6 @@ def passes(runs: Runs) -> Plot | None:
     )
 
 
-def reward(runs: Runs) -> Plot | None:
-    """Reward of the update batches."""
-    logged = [r for r in runs if np.isfinite(reward_of(r)).any()]
-    if not logged:
-        return None
-    return Plot(
-        key="training-reward",
-        title="Reward of the update batches",
-        caption=(
-            "From the first step to the last the mean reward goes "
-            f"{_from_to(logged, reward_of)}."
-        ),
-        description="Mean reward of each update batch against the optimizer step.",
-        table=_by_step(
-            logged,
-            "Mean reward of the update batches",
-            "reward",
-            lambda r, i: number(float(reward_of(r)[i])),
-        ),
-        draw=lambda: _one_panel(reward_panel, logged),
-    )
-
-
-def noise(runs: Runs) -> Plot | None:
-    """Gradient noise scale of a training."""
-    known = [r for r in runs if (noise_of(r)[0] > 0).any()]
-    if not known:
-        return None
-    scales = [noise_of(r)[0] for r in known]
-    last = ", ".join(number(float(scale[scale > 0][-1]), 2) for scale in scales)
-    return Plot(
-        key="training-noise",
-        title="Gradient noise scale",
-        caption=(
-            f"Over all steps the noise scale is {last} prompt groups: an update of far "
-            "fewer is mostly noise."
-        ),
-        description=(
-            "Gradient noise scale in prompt groups, on a log scale, against the "
-            "optimizer step, with two standard errors."
-        ),
-        table=_by_step(
-            known,
-            "Gradient noise scale over the steps so far, prompt groups, ± one standard "
-            "error",
-            "noise scale",
-            lambda r, i: with_error(*(float(x[i]) for x in noise_of(r))),
-        ),
-        draw=lambda: _one_panel(noise_panel, known),
-    )
-
-
 def prediction(runs: Runs) -> Plot | None:
     """Entropy change of single updates, predicted and observed while training."""
     groups = {r.name: _points(r) for r in runs if _measured(r).size}
@@ -188,7 +177,7 @@ def prediction(runs: Runs) -> Plot | None:
     return Plot(
         key="training-prediction",
         title="Single updates, predicted and observed",
-        caption=diagonal_caption(Points(*together)),
+        caption=draw.diagonal_caption(draw.Points(*together)),
         description=(
             "Left: predicted against observed entropy change of updates during "
             "training, in nats per token, with 95% intervals and the diagonal. Right: "
@@ -199,7 +188,7 @@ def prediction(runs: Runs) -> Plot | None:
             ("run", "step", "observed Δh", "predicted ηh′", "predicted − observed"),
             rows,
         ),
-        draw=lambda: draw_diagonal(groups),
+        draw=lambda: draw.diagonal(groups),
     )
 
 
@@ -242,13 +231,13 @@ def _change(run: TrainingRun, name: str) -> tuple[np.ndarray, np.ndarray]:
     return column(metrics, full), column(metrics, f"{full}_se")
 
 
-def _points(run: TrainingRun) -> Points:
+def _points(run: TrainingRun) -> draw.Points:
     parts = []
     for name in _CHANGES:
         value, se = (x[_measured(run)] for x in _change(run, name))
         # The trainer logs no degrees of freedom: the interval is the normal one.
         parts.append(np.stack([value, value - 1.96 * se, value + 1.96 * se]))
-    return Points(*parts)
+    return draw.Points(*parts)
 
 
 def _one_panel(panel: Callable[[Axes, Runs], None], runs: Runs) -> Figure:
@@ -262,18 +251,35 @@ def _one_panel(panel: Callable[[Axes, Runs], None], runs: Runs) -> Figure:
 
 
 def _by_step(
-    runs: Runs, caption: str, head: str, cell: Callable[[TrainingRun, int], str]
-) -> Table:
-    """Return one row per step, evenly thinned if they are too many to read."""
+    runs: Runs,
+    panel: Callable[[Axes, Runs], None],
+    *,
+    title: str,
+    caption: str,
+    description: str,
+    table_caption: str,
+    head: str,
+    cell: Callable[[TrainingRun, int], str],
+) -> Plot | None:
+    """Return a panel over the steps, and a table with one row per step."""
+    if not runs:
+        return None
     steps = {run.name: run.tables.metrics["step"] for run in runs}
     rows = [
         [run.name, number(float(steps[run.name][i])), cell(run, i)]
         for run in runs
         for i in spread(range(len(steps[run.name])), _MOST_ROWS)
     ]
-    longest = max(map(len, steps.values()), default=0)
+    longest = max(map(len, steps.values()))
     thinned = f"; {_MOST_ROWS} of {longest:,} steps" if longest > _MOST_ROWS else ""
-    return table(caption + thinned, ("run", "step", head), rows)
+    return Plot(
+        key=f"training-{head.split()[0]}",
+        title=title,
+        caption=caption,
+        description=description,
+        table=table(table_caption + thinned, ("run", "step", head), rows),
+        draw=lambda: _one_panel(panel, runs),
+    )
 
 
 def _from_to(runs: Runs, values: Callable[[TrainingRun], np.ndarray]) -> str:

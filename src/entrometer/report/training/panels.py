@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 from matplotlib.axes import Axes
 
-from entrometer.report.axes import error_bars, log_axis, write_inside
+from entrometer.report import draw
 from entrometer.report.read import TrainingRun
 from entrometer.report.style import BLUE, GREY, LOOKS, OCHRE, RED, Look
 from entrometer.report.text import label
@@ -56,7 +56,7 @@ def entropy_panel(ax: Axes, runs: Runs) -> None:
     ax.set_title("Entropy of the policy")
     ax.set_ylabel("nats per token")
     if not any(np.isfinite(entropy_of(r)[0]).any() for r in runs):
-        write_inside(ax, "not logged")
+        draw.write_inside(ax, "not logged")
         return
     for run, look in zip(runs, LOOKS, strict=False):
         (h, se), step = entropy_of(run), run.tables.metrics["step"]
@@ -78,7 +78,7 @@ def passes_panel(ax: Axes, runs: Runs) -> None:
     ax.set_ylim(0, 1)
     series = [(run, k) for run in runs for k in ks(run.tables.evaluation)]
     if not series:
-        write_inside(ax, "not evaluated")
+        draw.write_inside(ax, "not evaluated")
         return
     for (run, k), look in zip(series, LOOKS, strict=False):
         _evaluated(ax, run, f"pass_at_{k}", _name(runs, run, f"pass@{k}"), look)
@@ -91,7 +91,7 @@ def reward_panel(ax: Axes, runs: Runs) -> None:
     ax.set_ylabel("share" if len(runs) == 1 else "mean reward")
     lines = list(_reward_lines(runs))
     if not lines:
-        write_inside(ax, "not logged")
+        draw.write_inside(ax, "not logged")
         return
     for step, y, words, look in lines:
         ax.plot(step, y, linestyle=look.dash, color=look.colour, label=words)
@@ -106,11 +106,11 @@ def noise_panel(ax: Axes, runs: Runs) -> None:
     ax.set_title("Gradient noise scale, over the steps so far")
     ax.set_ylabel("prompt groups, ± 2 standard errors")
     if not any(_NOISE in r.tables.metrics for r in runs):
-        write_inside(ax, "not measured")
+        draw.write_inside(ax, "not measured")
         return
     known = [r for r in runs if (noise_of(r)[0] > 0).any()]
     if not known:
-        write_inside(ax, "no signal above noise")
+        draw.write_inside(ax, "no signal above noise")
         return
     ax.set_yscale("log")
     for run, look in zip(known, LOOKS, strict=False):
@@ -121,7 +121,7 @@ def noise_panel(ax: Axes, runs: Runs) -> None:
         ax.plot(step, scale, color=look.colour, linestyle=look.dash, label=words)
         low = np.maximum(scale - 2 * se, scale / 100)
         ax.fill_between(step, low, scale + 2 * se, color=look.colour, alpha=0.2, lw=0)
-    log_axis(ax.yaxis)
+    draw.log_axis(ax.yaxis)
     if len(known) > 1:
         ax.legend()
 
@@ -129,7 +129,7 @@ def noise_panel(ax: Axes, runs: Runs) -> None:
 def _evaluated(ax: Axes, run: TrainingRun, name: str, words: str, look: Look) -> None:
     evaluation = run.tables.evaluation or {}
     y = np.stack([column(evaluation, name + end) for end in ("", "_low", "_high")])
-    error_bars(ax, evaluation["step"], y, look, words)
+    draw.error_bars(ax, evaluation["step"], y, look, words)
 
 
 def _name(runs: Runs, run: TrainingRun, what: str) -> str:
