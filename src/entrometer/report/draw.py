@@ -56,9 +56,9 @@ def panels(
     axes = figure.subplots(lines, columns, squeeze=False).flatten()
     for ax in axes[len(rows) :]:
         ax.remove()
-    for ax, (name, own) in zip(axes, rows.items(), strict=False):
+    for ax, (name, subset) in zip(axes, rows.items(), strict=False):
         ax.set_title(label(name, 60))
-        draw(ax, own)
+        draw(ax, subset)
     return with_legend(figure)
 
 

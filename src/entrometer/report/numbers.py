@@ -63,6 +63,11 @@ def with_interval(value: float, low: float, high: float) -> str:
     return _rounded((value, low, high), low, high, "{} [{}, {}]")
 
 
+def signed_interval(value: float, low: float, high: float) -> str:
+    """Return a change and its interval for a terminal, with signs and ASCII alone."""
+    return f"{value:+.3g} [{low:+.3g}, {high:+.3g}]"
+
+
 def rate(eta: float) -> str:
     """Return a learning rate for a sentence, with spaces that do not break."""
     return f"η\u00a0=\u00a0{number(eta, 2)}"

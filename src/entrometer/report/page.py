@@ -92,21 +92,23 @@ def report_page(runs: Sequence[Path], kinds: Kinds) -> str:
         keep_trailing_newline=True,
     )
     environment.filters |= {"shown": shown, "carried": carried}
-    maps = [parts.tokens(own, len(read)) for parts, own in groups if parts.tokens]
+    maps = [
+        parts.tokens(members, len(read)) for parts, members in groups if parts.tokens
+    ]
     folded = [
-        (name, make(own))
-        for parts, own in groups
+        (name, make(members))
+        for parts, members in groups
         for name, make in parts.folded.items()
     ]
-    headline = [make(own) for parts, own in groups for make in parts.headline]
-    tables = [make(own) for parts, own in groups for make in parts.tables]
+    headline = [make(members) for parts, members in groups for make in parts.headline]
+    tables = [make(members) for parts, members in groups for make in parts.tables]
     return environment.get_template("page.html.j2").render(
         title=read[0].title if len(read) == 1 else f"{len(read)} runs compared",
         sections=[
             _section(run, parts, len(read))
             for run in read
-            for parts, own in groups
-            if run.kind == own[0].kind
+            for parts, members in groups
+            if run.kind == members[0].kind
         ],
         headline=[t for t in headline if t],
         figures=figures,
@@ -163,18 +165,22 @@ def _groups(runs: Sequence[FinishedRun[Any]], kinds: Kinds) -> list[Group]:
     """Return the runs by kind, in the order of the kinds, trainings last."""
     groups: list[Group] = []
     for name in (*kinds, TRAINING):
-        if own := [run for run in runs if run.kind == name]:
+        if members := [run for run in runs if run.kind == name]:
             parts = training.PARTS if name == TRAINING else kinds[name].parts()
             if parts == PageParts():
                 tables = table_classes(kinds[name].tables)
                 parts = PageParts(tables=[partial(rows_table, name=t) for t in tables])
-            groups.append((parts, own))
+            groups.append((parts, members))
     return groups
 
 
 def _plots(groups: Sequence[Group]) -> tuple[list[Plot], list[str]]:
     """Return the figures that there are numbers for, and the subjects of the others."""
-    made = {n: make(own) for parts, own in groups for n, make in parts.figures.items()}
+    made = {
+        n: make(members)
+        for parts, members in groups
+        for n, make in parts.figures.items()
+    }
     return [p for p in made.values() if p], [n for n, p in made.items() if not p]
 
 

@@ -63,7 +63,7 @@ class RowsBySubject(Generic[Row]):
     @cached_property
     def every(self) -> list[Row]:
         """All rows."""
-        return [row for own in self.rows.values() for row in own]
+        return [row for subset in self.rows.values() for row in subset]
 
     @cached_property
     def drawn(self) -> dict[str, list[Row]]:
@@ -91,7 +91,9 @@ class RowsBySubject(Generic[Row]):
             label_columns: Number of columns with text, the subject being the first.
             most: Largest number of rows, evenly spaced; all by default.
         """
-        pairs = [(self.names[s], row) for s, own in self.rows.items() for row in own]
+        pairs = [
+            (self.names[s], row) for s, subset in self.rows.items() for row in subset
+        ]
         kept = pairs if most is None else spread(pairs, most)
         some = f"; {len(kept):,} of {len(pairs):,}" if len(kept) < len(pairs) else ""
         return table(

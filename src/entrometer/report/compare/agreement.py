@@ -109,9 +109,9 @@ def agreements(runs: Sequence[CompareRun]) -> Table | None:
             *(name, objective, number(a.steps), number(a.r2)),
             *(f"{a.within} of {a.judged}", percent(a.share)),
         ]
-        for name, own in some.items()
+        for name, subset in some.items()
         for objective in UNITS
-        for a in [agreement([g for p in own for g in gains(p, objective)])]
+        for a in [agreement([g for p in subset for g in gains(p, objective)])]
     ]
     if not rows:
         return None

@@ -108,31 +108,31 @@ def _panel(ax: Axes, point: Point) -> None:
     fitted = np.array(
         [(p.fitted_entropy, p.fitted_reward) for p in point.frontier], np.float64
     ).reshape(-1, 2)
-    sweeps = [_places(own, predicted=True)[:, :, 0] for own in point.sweeps()]
+    sweeps = [_places(places, predicted=True)[:, :, 0] for places in point.sweeps()]
     plain = _places([o for o in (point.reference,) if _known(o)])
     seen = list(filter(_known, point.remedies))
     remedies = _places(seen)
     for axis in range(2):
         marked = np.concatenate([p[:, axis] for p in (plain, remedies, held_out)])
-        other = np.concatenate([own[:, axis] for own in (fitted, *sweeps)])
+        other = np.concatenate([places[:, axis] for places in (fitted, *sweeps)])
         ends = draw.axis_ends(marked[:, 0], np.concatenate([marked.ravel(), other]))
         ax.set(**{f"{'xy'[axis]}lim": ends})
     faint: dict[str, Any] = {"alpha": 0.4, "linewidth": 0.8, "markersize": 2}
-    for number, own in enumerate(sweeps):
+    for number, places in enumerate(sweeps):
         name = None if number else "predicted over strengths"
-        ax.plot(*own.T, ".-", color=BLUE, **faint, label=name)
+        ax.plot(*places.T, ".-", color=BLUE, **faint, label=name)
     if len(fitted):
         dotted: dict[str, Any] = {"color": TEAL, "linestyle": ":", "linewidth": 1.0}
-        ax.plot(*fitted.T, **dotted, label="frontier as fitted, too optimistic")
+        ax.plot(*fitted.T, **dotted, label="frontier, fitted (optimistic)")
         _bars(ax, held_out, TEAL, 0.35)
         squares: dict[str, Any] = {"color": TEAL, "markersize": 3}
         ax.plot(*held_out[:, :, 0].T, "s-", **squares, label="frontier, held out")
     _bars(ax, remedies, BLUE, 0.3)
     for taken, fill, name in ((True, BLUE, "observed"), (False, PAPER, "predicted")):
-        own = remedies[[o.observed == taken for o in seen], :, 0]
-        if len(own):
+        places = remedies[[o.observed == taken for o in seen], :, 0]
+        if len(places):
             circle: dict[str, Any] = {"markerfacecolor": fill, "markersize": 5}
-            ax.plot(*own.T, "o", color=BLUE, **circle, label=f"intervention, {name}")
+            ax.plot(*places.T, "o", color=BLUE, **circle, label=f"intervention, {name}")
     _bars(ax, plain, RED, 0.5)
     ax.plot(*plain[:, :, 0].T, "*", color=RED, markersize=11, label="plain Dr-GRPO")
     # Those far from plain are named first: they are what there is to see.

@@ -95,9 +95,9 @@ class Point:
             if math.isfinite(option.entropy.strength) and not option.chosen:
                 strengths.setdefault(option.entropy.name, []).append(option)
         return [
-            sorted(own, key=lambda o: o.entropy.strength)
-            for own in strengths.values()
-            if len(own) > 1 and not all(o.plain for o in own)
+            sorted(subset, key=lambda o: o.entropy.strength)
+            for subset in strengths.values()
+            if len(subset) > 1 and not all(o.plain for o in subset)
         ]
 
 
@@ -142,15 +142,15 @@ def idle_words(some: Sequence[Point], *, named: bool = True) -> str:
 def by_place(some: Sequence[Point], names: Sequence[Sequence[str]]) -> str:
     """Return names in words, those of the same points together."""
     where: dict[str, list[str]] = {}
-    for point, own in zip(some, names, strict=True):
-        for name in own:
+    for point, subset in zip(some, names, strict=True):
+        for name in subset:
             where.setdefault(name, []).append(point.name)
     places: dict[tuple[str, ...], list[str]] = {}
     for name, at in where.items():
         places.setdefault(tuple(at), []).append(name)
     return "; ".join(
-        ", ".join(own) + (f" (at {' and '.join(at)})" if len(at) < len(some) else "")
-        for at, own in places.items()
+        ", ".join(subset) + (f" (at {' and '.join(at)})" if len(at) < len(some) else "")
+        for at, subset in places.items()
     )
 
 

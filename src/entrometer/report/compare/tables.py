@@ -11,7 +11,7 @@ from entrometer.runs.tables.compare import Remedy
 _HEADS = ("intervention", "published", "TRL", "verl", "differences")
 
 
-def frontier_table(found: Sequence[Point]) -> Table:
+def frontier_table(every: Sequence[Point]) -> Table:
     """Return every intervention at every strength, and the frontier at every price."""
     return table(
         "Changes of entropy Δh, nats per token, and of expected reward ΔJ, with 95% "
@@ -24,7 +24,7 @@ def frontier_table(found: Sequence[Point]) -> Table:
             *("subject", "intervention", "tokens", "predicted Δh", "observed Δh"),
             *("predicted ΔJ", "observed ΔJ", "below the frontier"),
         ),
-        [row for point in found for row in _rows(point)],
+        [row for point in every for row in _rows(point)],
         label_columns=2,
     )
 

@@ -48,20 +48,22 @@ def _scores_caption(rows: RowsBySubject[Score]) -> str:
     if not tokens:
         return "The further from zero, the better a score ranks what moves entropy."
     best = _ranked(tokens)[0]
-    own = [row for row in tokens if row.score == best]
-    rho, found = (median(getattr(r, name) for r in own) for name in ("rho", "found"))
-    of = f" in the median of {len(own)} updates" if len(own) > 1 else ""
+    subset = [row for row in tokens if row.score == best]
+    rho, share = (median(getattr(r, name) for r in subset) for name in ("rho", "found"))
+    of = f" in the median of {len(subset)} updates" if len(subset) > 1 else ""
     return (
         f"“{best}” ranks tokens by their influence on entropy best, with a correlation "
-        f"of {number(rho, 2)}{of}; its top 1% holds {percent(found)} of the top 1%."
+        f"of {number(rho, 2)}{of}; its top 1% holds {percent(share)} of the top 1%."
     )
 
 
 def _draw_scores(rows: dict[str, list[Score]]) -> Figure:
     panels: dict[tuple[str, str], list[Score]] = {}
-    for row in (row for own in rows.values() for row in own):
+    for row in (row for subset in rows.values() for row in subset):
         panels.setdefault((row.level, row.target), []).append(row)
-    order = {key: _ranked(own)[:_MOST_SCORES] for key, own in list(panels.items())[:4]}
+    order = {
+        key: _ranked(subset)[:_MOST_SCORES] for key, subset in list(panels.items())[:4]
+    }
     each = 0.22 + 0.05 * (len(rows) - 1)
     heights = [len(names) + 1.2 for names in order.values()]
     figure = Figure(figsize=(9.0, 1.0 + each * sum(heights)))
@@ -70,8 +72,8 @@ def _draw_scores(rows: dict[str, list[Score]]) -> Figure:
     )
     for (left, right), (key, names) in zip(axes, order.items(), strict=True):
         looks = zip(rows.items(), cycle(LOOKS), strict=False)
-        for place, ((title, own), look) in enumerate(looks):
-            mine = {row.score: row for row in own if (row.level, row.target) == key}
+        for place, ((title, subset), look) in enumerate(looks):
+            mine = {row.score: row for row in subset if (row.level, row.target) == key}
             some = [mine[name] for name in names if name in mine]
             if not some:
                 continue
@@ -131,10 +133,10 @@ _scores = RowsFigure[InfluenceTables, Score](
 def _removals_caption(rows: RowsBySubject[Removal]) -> str:
     parts = []
     for objective in OBJECTIVES:
-        own = [row for row in rows.every if row.objective == objective]
-        inside = sum(r.observed_low <= r.predicted <= r.observed_high for r in own)
-        if own:
-            parts.append(f"{inside} of {len(own)} for {objective}")
+        subset = [row for row in rows.every if row.objective == objective]
+        inside = sum(r.observed_low <= r.predicted <= r.observed_high for r in subset)
+        if subset:
+            parts.append(f"{inside} of {len(subset)} for {objective}")
     return (
         "The prediction is inside the 95% interval of the observation in "
         f"{' and in '.join(parts)}. Both use the same prompts and share their noise: "
@@ -143,15 +145,17 @@ def _removals_caption(rows: RowsBySubject[Removal]) -> str:
 
 
 def _draw_removals(rows: dict[str, list[Removal]]) -> Figure:
-    every = [row for own in rows.values() for row in own]
+    every = [row for subset in rows.values() for row in subset]
     figure = Figure(figsize=(9.0, 4.0))
     axes = figure.subplots(1, 2)
     chosen_by = list(dict.fromkeys(row.by for row in every))[: len(LOOKS)]
     for ax, objective in zip(axes, OBJECTIVES, strict=True):
         for by, look in zip(chosen_by, LOOKS, strict=False):
-            own = [r for r in every if (r.by, r.objective) == (by, objective)]
-            if own:
-                x, y = (draw.intervals(own, name) for name in ("observed", "predicted"))
+            subset = [r for r in every if (r.by, r.objective) == (by, objective)]
+            if subset:
+                x, y = (
+                    draw.intervals(subset, name) for name in ("observed", "predicted")
+                )
                 how = {"elinewidth": 0.7, "label": label(by)}
                 draw.cross_bars(ax, x, y, **how, **look.points)
         draw.identity(ax)

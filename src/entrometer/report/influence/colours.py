@@ -118,7 +118,7 @@ def _top(values: Iterable[float]) -> float:
 
 def letters(columns: Sequence[Sequence[str]]) -> list[str]:
     """Return the letters of each token, one per quantity."""
-    return ["".join(own) for own in zip(*columns, strict=True)]
+    return ["".join(codes) for codes in zip(*columns, strict=True)]
 
 
 def palette(mode: str) -> tuple[list[str], list[str]]:

@@ -94,10 +94,10 @@ def balance(runs: Sequence[InfluenceRun]) -> Plot | None:
 
 def _balance_caption(rows: RowsBySubject[Balance], unit: str) -> str:
     parts = [
-        {row.part: row for row in own if row.objective == "entropy"}
-        for own in rows.rows.values()
+        {row.part: row for row in subset if row.objective == "entropy"}
+        for subset in rows.rows.values()
     ]
-    complete = [own for own in parts if "batch" in own and "history" in own]
+    complete = [subset for subset in parts if "batch" in subset and "history" in subset]
     if not complete:
         return "Each bar is the change that one part of the update makes."
     if len(complete) == 1:
@@ -110,12 +110,14 @@ def _balance_caption(rows: RowsBySubject[Balance], unit: str) -> str:
             f"of earlier batches by {history}."
         )
     shares: dict[str, list[float]] = {"batch": [], "history": [], "decay": []}
-    for own in complete:
-        sizes = {part: abs(own[part].value) if part in own else 0.0 for part in shares}
+    for subset in complete:
+        sizes = {
+            part: abs(subset[part].value) if part in subset else 0.0 for part in shares
+        }
         whole = sum(sizes.values())
         for part, size in sizes.items():
             shares[part].append(size / whole if whole else 0.0)
-    batch, history, decay = (percent(median(own)) for own in shares.values())
+    batch, history, decay = (percent(median(subset)) for subset in shares.values())
     return (
         f"Of the sizes of the parts this batch makes {batch}, momentum {history} and "
         f"weight decay {decay}, in the medians of {len(complete)} updates."
@@ -134,7 +136,7 @@ def _steps_ago(part: str) -> int:
 
 
 def _draw_balance(rows: dict[str, list[Balance]], units: dict[str, str]) -> Figure:
-    there = dict.fromkeys(row.part for own in rows.values() for row in own)
+    there = dict.fromkeys(row.part for subset in rows.values() for row in subset)
     past = sorted(filter(_steps_ago, there), key=_steps_ago)[:_MOST_PAST]
     order = ["batch", "history", *past, "older", "decay", "total"]
     names = [_part_name(part) for part in order if part in there]
@@ -145,10 +147,10 @@ def _draw_balance(rows: dict[str, list[Balance]], units: dict[str, str]) -> Figu
         series = {
             name: {
                 _part_name(row.part): Interval.of(row, "value")
-                for row in own
+                for row in subset
                 if row.objective == objective
             }
-            for name, own in rows.items()
+            for name, subset in rows.items()
         }
         draw.bars(ax, names, series)
         ax.set_xlabel(f"change of {objective}, {units[objective]}")
@@ -216,12 +218,12 @@ def _groups_caption(rows: RowsBySubject[Group], unit: str) -> str:
 
 def _draw_groups(rows: dict[str, list[Group]], units: dict[str, str]) -> Figure:
     names: dict[str, list[str]] = {by: [] for by in _GROUPED_BY}
-    for own in rows.values():
-        for row in own:
+    for subset in rows.values():
+        for row in subset:
             if row.name not in names[row.by]:
                 names[row.by].append(row.name)
-    names = {by: own[:_MOST_NAMES] for by, own in names.items() if own}
-    heights = [len(own) + 1.2 for own in names.values()]
+    names = {by: subset[:_MOST_NAMES] for by, subset in names.items() if subset}
+    heights = [len(subset) + 1.2 for subset in names.values()]
     each = 0.25 + 0.13 * (len(rows) - 1)
     figure = Figure(figsize=(9.0, 1.0 + each * sum(heights)))
     axes = figure.subplots(len(names), 2, squeeze=False, height_ratios=heights)
@@ -230,10 +232,10 @@ def _draw_groups(rows: dict[str, list[Group]], units: dict[str, str]) -> Figure:
             series = {
                 name: {
                     row.name: Interval.of(row, "value")
-                    for row in own
+                    for row in subset
                     if (row.by, row.objective) == (by, objective)
                 }
-                for name, own in rows.items()
+                for name, subset in rows.items()
             }
             draw.bars(ax, labels, series)
             draw.few_ticks(ax)
@@ -275,13 +277,13 @@ def _diagonals_caption(rows: RowsBySubject[_Share]) -> str:
 
 
 def _draw_diagonals(rows: dict[str, list[_Share]]) -> Figure:
-    names = list(dict.fromkeys(r.pairs for own in rows.values() for r in own))
+    names = list(dict.fromkeys(r.pairs for subset in rows.values() for r in subset))
     each = 0.3 + 0.14 * (len(rows) - 1)
     figure = Figure(figsize=(9.0, max(1.8, 1.2 + each * len(names))))
     ax = figure.subplots()
     series = {
-        name: {r.pairs: Interval(100 * r.share, math.nan, math.nan) for r in own}
-        for name, own in rows.items()
+        name: {r.pairs: Interval(100 * r.share, math.nan, math.nan) for r in subset}
+        for name, subset in rows.items()
     }
     draw.bars(ax, names, series)
     ax.set_xlabel("share of the batch's slope, %")

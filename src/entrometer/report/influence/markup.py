@@ -111,7 +111,7 @@ def response(answer: Answer, rate: float, scales: Sequence[Scale]) -> Markup:
     columns = (rows[:, 0], rows[:, 2], rows[:, 4], rows[:, 5])
     coloured = letters([s.classes(c) for s, c in zip(scales, columns, strict=True)])
     body = "".join(
-        token(t.text, own) for t, own in zip(answer.tokens, coloured, strict=True)
+        token(t.text, codes) for t, codes in zip(answer.tokens, coloured, strict=True)
     )
     # The packed numbers need no escape: see LETTERS.
     return Markup(
@@ -121,11 +121,11 @@ def response(answer: Answer, rate: float, scales: Sequence[Scale]) -> Markup:
     )
 
 
-def token(text: str, own: str) -> str:
+def token(text: str, codes: str) -> str:
     """Return a token with the letters of its colours; `u` is one with a newline."""
     tag = "u" if "\n" in text else "b"
     # A single letter could be a class of the page's style sheet.
-    name = own if len(own) == len(QUANTITIES) else f"_{own}"
+    name = codes if len(codes) == len(QUANTITIES) else f"_{codes}"
     return f"<{tag} class={name}>{_shown(text)}</{tag}>"
 
 

@@ -18,6 +18,7 @@ from entrometer.report.influence.updates import (
     Update,
     influences,
 )
+from entrometer.report.measure.samples import Prompt
 from entrometer.report.numbers import number
 from entrometer.report.text import shown
 
@@ -29,15 +30,6 @@ _MOST = 0.75
 
 _AROUND = 160
 """Bytes of markup around a prompt."""
-
-
-@dataclass(frozen=True)
-class Prompt:
-    """A prompt and its responses."""
-
-    number: int
-    text: str
-    responses: tuple[Markup, ...]
 
 
 @dataclass(frozen=True)
@@ -88,28 +80,28 @@ class TokenMap:
 
 def token_map(runs: Sequence[InfluenceRun], runs_on_page: int) -> TokenMap | None:
     """Return the coloured tokens of the runs within their share of the page's size."""
-    found = influences(runs)
-    if not found.updates:
+    influence = influences(runs)
+    if not influence.updates:
         return None
     script = (Path(__file__).parent / "heat.js").read_text(encoding="utf-8")
-    units = found.rates.units | {"S": "nats", "H": "nats"}
+    units = influence.rates.units | {"S": "nats", "H": "nats"}
     return TokenMap(
-        where=found.rates.where,
-        scales=tuple(_colour_key(s, units[s.quantity.key]) for s in scales(found)),
+        where=influence.rates.where,
+        scales=tuple(_colour_key(s, units[s.quantity.key]) for s in scales(influence)),
         css=Markup(css()),
         script=Markup(script),
         digest=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
-        runs=_token_runs(found, BUDGET * len(runs) // runs_on_page),
+        runs=_token_runs(influence, BUDGET * len(runs) // runs_on_page),
     )
 
 
-def _token_runs(found: Influences, budget: int) -> tuple[TokenRun, ...]:
+def _token_runs(influence: Influences, budget: int) -> tuple[TokenRun, ...]:
     """Return the tokens of each run, as many as fit into a number of bytes."""
-    every = scales(found)
+    every = scales(influence)
     runs: dict[str, list[Shown]] = {}
-    for place, update in enumerate(found.updates):
+    for place, update in enumerate(influence.updates):
         # Bytes that one update does not need are left to those after it.
-        share = budget // (len(found.updates) - place)
+        share = budget // (len(influence.updates) - place)
         made = choose(update, every, share)
         budget -= made.bytes
         runs.setdefault(update.subject.run, []).append(made)
@@ -145,7 +137,7 @@ def choose(update: Update, scales: Sequence[Scale], budget: int) -> Shown:
         name=update.name,
         facts=f"{len(update.answers):,} responses, {tokens:,} tokens",
         left_out=_left_out(update, len(most), len(drawn)),
-        prompts=tuple(Prompt(*key, tuple(own)) for key, own in prompts.items()),
+        prompts=tuple(Prompt(*key, tuple(subset)) for key, subset in prompts.items()),
         bytes=budget - left,
     )
 

@@ -46,9 +46,9 @@ Pair = Float[np.ndarray, "n 2"]
 
 def draining_tokens(runs: Sequence[InfluenceRun]) -> Table | None:
     """Table of the tokens with the lowest influence on entropy, in their context."""
-    found = influences(runs)
+    influence = influences(runs)
     rows = []
-    for update in found.updates:
+    for update in influence.updates:
         every = [
             (update.rate * t.entropy, place, answer)
             for answer in update.answers
@@ -56,7 +56,7 @@ def draining_tokens(runs: Sequence[InfluenceRun]) -> Table | None:
             if t.entropy < 0
         ]
         every.sort(key=lambda item: item[0])
-        for value, place, answer in every[: _each(found)]:
+        for value, place, answer in every[: _each(influence)]:
             token = answer.tokens[place]
             entropy, reward = _numbers(update, token)
             rows.append(
@@ -72,8 +72,8 @@ def draining_tokens(runs: Sequence[InfluenceRun]) -> Table | None:
         return None
     return table(
         f"The tokens that lower entropy most, in brackets in their context. "
-        f"Influence {found.rates.where}, on entropy in nats per token and on reward "
-        "per response, ± one standard error; share of the batch's influence on "
+        f"Influence {influence.rates.where}, on entropy in nats per token and on "
+        "reward per response, ± one standard error; share of the batch's influence on "
         "entropy; log-probability S and entropy H in nats",
         (
             *(
@@ -93,19 +93,19 @@ def draining_tokens(runs: Sequence[InfluenceRun]) -> Table | None:
 
 def draining_responses(runs: Sequence[InfluenceRun]) -> Table | None:
     """Table of the responses with the lowest influence on entropy."""
-    found = influences(runs)
+    influence = influences(runs)
     rows = []
-    for update in found.updates:
+    for update in influence.updates:
         every = [a for a in update.answers if a.influence["entropy"].value < 0]
         every.sort(key=lambda a: a.influence["entropy"].value)
-        for answer in every[: _each(found)]:
+        for answer in every[: _each(influence)]:
             rows.append(_response(update, answer))
     if not rows:
         return None
     return table(
-        f"The responses that lower entropy most. Influence {found.rates.where}, summed "
-        "over the tokens, on entropy in nats per token and on reward per response, ± "
-        "one standard error; share of the batch's influence on entropy",
+        f"The responses that lower entropy most. Influence {influence.rates.where}, "
+        "summed over the tokens, on entropy in nats per token and on reward per "
+        "response, ± one standard error; share of the batch's influence on entropy",
         (
             *(*_SUBJECT, "response", "prompt", "number", "on entropy", "share"),
             *("on reward", "reward", "advantage", "tokens"),
@@ -148,8 +148,8 @@ def _response(update: Update, answer: Answer) -> Sequence[str]:
     ]
 
 
-def _each(found: Influences) -> int:
-    return max(3, min(_LISTED, 3 * _LISTED // len(found.updates)))
+def _each(influence: Influences) -> int:
+    return max(3, min(_LISTED, 3 * _LISTED // len(influence.updates)))
 
 
 def _share(value: float, batch: float) -> str:
@@ -158,8 +158,8 @@ def _share(value: float, batch: float) -> str:
 
 def scatter(runs: Sequence[InfluenceRun]) -> Plot | None:
     """One point per token; the most extreme ones are labelled with their text."""
-    found = influences(runs)
-    updates = [u for u in found.updates if len(_values(u)[0])]
+    influence = influences(runs)
+    updates = [u for u in influence.updates if len(_values(u)[0])]
     if not updates:
         return None
     some = spread(updates, _PANELS)
@@ -179,13 +179,13 @@ def scatter(runs: Sequence[InfluenceRun]) -> Plot | None:
         ),
         table=table(
             f"The most extreme tokens, in brackets in their context: influence "
-            f"{found.rates.where} on entropy in nats per token and on reward per "
+            f"{influence.rates.where} on entropy in nats per token and on reward per "
             "response, ± one standard error",
             ("subject", "token", "on entropy", "on reward"),
             rows,
             label_columns=2,
         ),
-        draw=lambda: _draw(some, found),
+        draw=lambda: _draw(some, influence),
     )
 
 
@@ -232,14 +232,14 @@ def _caption(updates: Sequence[Update]) -> str:
     )
 
 
-def _draw(updates: Sequence[Update], found: Influences) -> Figure:
+def _draw(updates: Sequence[Update], influence: Influences) -> Figure:
     columns = min(len(updates), 2)
     lines = (len(updates) + 1) // 2
     figure = Figure(figsize=(9.0, (5.6 if columns == 1 else 4.2) * lines))
     axes = figure.subplots(lines, columns, squeeze=False).flatten()
     for ax in axes[len(updates) :]:
         ax.remove()
-    units = found.rates.units
+    units = influence.rates.units
     for ax, update in zip(axes, updates, strict=False):
         _panel(ax, update, _POINTS // len(updates), columns)
         if len(updates) > 1:

@@ -146,7 +146,7 @@ def _blocks_caption(rows: Sequence[Block]) -> str:
             for block in ("prompt", "other")
         }
         if all(means.values()):
-            same, other = (percent(median(own)) for own in means.values())
+            same, other = (percent(median(subset)) for subset in means.values())
             parts.append(f"{same} and {other} under {metric}")
     if not parts:
         return "The longer a bar, the more a step on one response moves the other."
@@ -237,7 +237,7 @@ def _elements_caption(rows: Sequence[Growth]) -> str:
         powers.setdefault(pairs_of(row), []).append(row.power)
     if not powers:
         return "On these scales a power law is a line."
-    parts = [f"{span(own)} ({name})" for name, own in powers.items()]
+    parts = [f"{span(subset)} ({name})" for name, subset in powers.items()]
     return f"Elements grow with the length to the power {', '.join(parts)}."
 
 
@@ -246,8 +246,8 @@ def _panel(ax: Axes, shown: tuple[list[Element], dict[str, float]]) -> None:
     ax.set_yscale("log")
     every = list(dict.fromkeys(row.block for row in rows))
     for block, look in zip(every, cycle(LOOKS), strict=False):
-        own = [r for r in rows if r.block == block]
-        length, size = np.array([(r.length, abs(r.value)) for r in own]).T
+        subset = [r for r in rows if r.block == block]
+        length, size = np.array([(r.length, abs(r.value)) for r in subset]).T
         dots: dict[str, Any] = {"alpha": 0.4, "markersize": 2.4, "markeredgewidth": 0}
         ax.plot(length, size, look.marker, color=look.colour, **dots)
         power = powers.get(block, math.nan)

@@ -44,9 +44,9 @@ def _spectrum_panel(ax: Axes, rows: list[Eigenvalue]) -> None:
     rows = [row for row in rows if row.value > floor]
     methods = list(dict.fromkeys(row.method for row in rows))
     for method, look in zip(methods, LOOKS, strict=False):
-        own = sorted((r for r in rows if r.method == method), key=lambda r: r.rank)
+        subset = sorted((r for r in rows if r.method == method), key=lambda r: r.rank)
         ranks, values, random = np.array(
-            [(r.rank, r.value, r.wishart) for r in own], np.float64
+            [(r.rank, r.value, r.wishart) for r in subset], np.float64
         ).T
         # Methods agree where they are exact: hollow markers leave the first in sight.
         first = method == methods[0]
@@ -119,8 +119,8 @@ def _draw_predictions(rows: dict[str, list[Prediction]]) -> Figure:
     figure = Figure(figsize=(9.0, 4.0))
     axes = figure.subplots(1, 2, sharex=True, sharey=True)
     for ax, (column, title) in zip(axes, _PARTS.items(), strict=True):
-        for (name, own), look in zip(rows.items(), LOOKS, strict=False):
-            some = spread(own, POINTS // (2 * len(rows)))
+        for (name, subset), look in zip(rows.items(), LOOKS, strict=False):
+            some = spread(subset, POINTS // (2 * len(rows)))
             x, y = ([getattr(r, c) for r in some] for c in ("observed", column))
             how = {"color": look.colour, "alpha": 0.6, "markersize": 3.5}
             ax.plot(x, y, look.marker, **how, label=label(name))
@@ -172,14 +172,14 @@ def _draw_sketches(rows: dict[str, list[SketchError]]) -> Figure:
     figure = Figure(figsize=(9.0, 3.4))
     ax = figure.subplots()
     ax.set_yscale("log")
-    for (name, own), look in zip(rows.items(), LOOKS, strict=False):
-        ordered = sorted(own, key=lambda r: r.m)
+    for (name, subset), look in zip(rows.items(), LOOKS, strict=False):
+        ordered = sorted(subset, key=lambda r: r.m)
         x = [r.m for r in ordered]
         error = [r.error for r in ordered]
         ax.plot(x, error, look.marker, color=look.colour, label=label(name))
         expected = [r.expected if r.expected > 0 else math.nan for r in ordered]
         ax.plot(x, expected, color=look.colour, linestyle=look.dash, linewidth=0.9)
-    draw.log_x(ax, [float(r.m) for own in rows.values() for r in own])
+    draw.log_x(ax, [float(r.m) for subset in rows.values() for r in subset])
     draw.log_axis(ax.yaxis)
     ax.set(xlabel="buckets m", ylabel="error over |φ||φ′|")
     return draw.with_legend(figure, len(rows) > 1)

@@ -64,7 +64,9 @@ def calibration(runs: Sequence[MeasureRun]) -> Plot | None:
                 for curve, c in pairs
             ],
         ),
-        draw=lambda: draw.diagonal({n: _points(own) for n, own in groups.items()}),
+        draw=lambda: draw.diagonal(
+            {n: _points(subset) for n, subset in groups.items()}
+        ),
     )
 
 
@@ -89,14 +91,14 @@ def relative_error(runs: Sequence[MeasureRun]) -> Plot | None:
         return None
     rates = training_rates(runs)
     at_training: dict[str, list[ErrorStudy]] = {}
-    for s, own in rows.rows.items():
-        eta = (nearest(own, rates.get(s, math.nan)) or own[-1]).eta
-        at_training[rows.names[s]] = [row for row in own if row.eta == eta]
+    for s, subset in rows.rows.items():
+        eta = (nearest(subset, rates.get(s, math.nan)) or subset[-1]).eta
+        at_training[rows.names[s]] = [row for row in subset if row.eta == eta]
     quantiles = {f"{q}%": _quantile(q) for q in _QUANTILES}
     return Plot(
         key="relative-error",
         title="Relative error over batches",
-        caption=_error_caption([r for own in at_training.values() for r in own])
+        caption=_error_caption([r for subset in at_training.values() for r in subset])
         + rows.omitted,
         description=(
             "For each pair of estimators the relative error of the linear prediction "
@@ -141,17 +143,17 @@ def _half_width(row: ErrorStudy) -> float:
 
 
 def _draw_strips(groups: dict[str, list[ErrorStudy]]) -> Figure:
-    every = [row for own in groups.values() for row in own]
+    every = [row for subset in groups.values() for row in subset]
     lines = len(every) + len(groups)
     figure = Figure(figsize=(9.0, 0.9 + 0.26 * lines))
     ax = figure.subplots()
     places: dict[int, str] = {}
     place = 0
-    for name, own in groups.items():
-        title = f"{label(name, 60)}, η = {number(own[0].eta)}"
+    for name, subset in groups.items():
+        title = f"{label(name, 60)}, η = {number(subset[0].eta)}"
         beside = ax.get_yaxis_transform()
         ax.text(0, place, title, transform=beside, va="center", bbox=ON_PAPER)
-        for row in own:
+        for row in subset:
             place += 1
             places[place] = label(row.pair.replace("_", " "))
             _strip(ax, row, place)

@@ -124,7 +124,7 @@ def needed(runs: Sequence[MeasureRun]) -> Plot | None:
         key="needed",
         title="Prompts needed",
         caption=(
-            _needed_caption([row for own in chosen.values() for row in own])
+            _needed_caption([row for subset in chosen.values() for row in subset])
             + omitted(shown, chosen)
         ),
         description=(
@@ -153,12 +153,12 @@ def _at_training(
 ) -> dict[Subject, list[Needed]]:
     """Keep the rows at the training's learning rate, or else the first ones."""
     rates = training_rates(runs)
-    pers = {row.per for own in every.values() for row in own}
+    pers = {row.per for subset in every.values() for row in subset}
     per = "token" if "token" in pers else min(pers)
     chosen: dict[Subject, list[Needed]] = {}
-    for s, own in every.items():
+    for s, subset in every.items():
         groups: dict[tuple[str, str], list[Needed]] = {}
-        for row in own:
+        for row in subset:
             if row.per == per:
                 groups.setdefault((row.quantity, weights_name(row)), []).append(row)
         if groups:
@@ -175,8 +175,8 @@ def _needed_caption(rows: Sequence[Needed]) -> str:
     if not weights:
         return "The shorter the bar, the fewer the prompts for the same standard error."
     factors = {
-        name: float(np.median([row.factor for row in own]))
-        for name, own in weights.items()
+        name: float(np.median([row.factor for row in subset]))
+        for name, subset in weights.items()
     }
     best = max(factors, key=lambda name: factors[name])
     sure = sum(row.factor_low > 1 for row in weights[best])
@@ -188,7 +188,7 @@ def _needed_caption(rows: Sequence[Needed]) -> str:
 
 
 def _draw_needed(rows: dict[str, list[Needed]]) -> Figure:
-    every = [row for own in rows.values() for row in own]
+    every = [row for subset in rows.values() for row in subset]
     weights = list(dict.fromkeys(map(weights_name, every)))
     quantities = sorted({row.quantity for row in every})[:2]
     height = 0.24 * len(weights) * max(len(rows), 1) + 1.4
@@ -196,8 +196,8 @@ def _draw_needed(rows: dict[str, list[Needed]]) -> Figure:
     axes = figure.subplots(1, len(quantities), squeeze=False, sharey=True)[0]
     for ax, quantity in zip(axes, quantities, strict=True):
         series = {
-            name: {weights_name(r): _bar(r) for r in own if r.quantity == quantity}
-            for name, own in rows.items()
+            name: {weights_name(r): _bar(r) for r in subset if r.quantity == quantity}
+            for name, subset in rows.items()
         }
         draw.bars(ax, weights, series, line=1.0)
         ax.set_title(label(_TITLES.get(quantity, quantity)))
@@ -213,8 +213,8 @@ def _bar(row: Needed) -> Interval:
 
 def _convergence_caption(rows: RowsBySubject[Convergence]) -> str:
     ratios = []
-    for own in rows.rows.values():
-        errors = {(r.estimator, r.prompts): r.error_50 for r in own}
+    for subset in rows.rows.values():
+        errors = {(r.estimator, r.prompts): r.error_50 for r in subset}
         for (estimator, prompts), error in errors.items():
             sampled = errors.get(("sampled token", prompts))
             if estimator == "whole vocabulary" and sampled:
@@ -232,12 +232,12 @@ def _convergence_panel(ax: Axes, rows: Sequence[Convergence]) -> None:
     ax.set_yscale("log")
     estimators = list(dict.fromkeys(r.estimator for r in rows))
     for estimator, look in zip(estimators, LOOKS, strict=False):
-        own = [r for r in rows if r.estimator == estimator]
-        own.sort(key=lambda r: r.prompts)
+        subset = [r for r in rows if r.estimator == estimator]
+        subset.sort(key=lambda r: r.prompts)
         for part, dash in _PERCENTILES:
             ax.plot(
-                [r.prompts for r in own],
-                [getattr(r, f"error_{part}") for r in own],
+                [r.prompts for r in subset],
+                [getattr(r, f"error_{part}") for r in subset],
                 **look.line | {"linestyle": dash},
                 markersize=3.5,
                 label=f"{label(estimator)}, {part}% of the errors are below",

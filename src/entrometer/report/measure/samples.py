@@ -2,6 +2,9 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
+
+from markupsafe import Markup
 
 from entrometer.report.measure.curves import MeasureRun
 from entrometer.report.numbers import number
@@ -12,21 +15,20 @@ BUDGET = 3_500_000
 """Bytes of markup for the text of all samples of a page."""
 
 
-@dataclass(frozen=True)
-class Response:
+class Response(NamedTuple):
     """One response, with its length, entropy and reward in words."""
 
     text: str
     facts: str
 
 
-@dataclass(frozen=True)
-class Prompt:
+class Prompt(NamedTuple):
     """A prompt and its responses."""
 
     number: int
     text: str
-    responses: tuple[Response, ...]
+    responses: tuple[Response, ...] | tuple[Markup, ...]
+    """Responses as text, or as markup with coloured tokens."""
 
 
 @dataclass(frozen=True)
@@ -78,7 +80,7 @@ def by_checkpoint(
 
 
 def _checkpoint(name: str, prompts: dict[tuple[int, str], list[Sample]]) -> Checkpoint:
-    every = [sample for own in prompts.values() for sample in own]
+    every = [sample for subset in prompts.values() for sample in subset]
     tokens = sum(sample.tokens for sample in every)
     return Checkpoint(
         name=name,
@@ -87,9 +89,11 @@ def _checkpoint(name: str, prompts: dict[tuple[int, str], list[Sample]]) -> Chec
         ),
         prompts=tuple(
             Prompt(
-                key[0], key[1], tuple(Response(s.response_text, _facts(s)) for s in own)
+                key[0],
+                key[1],
+                tuple(Response(s.response_text, _facts(s)) for s in subset),
             )
-            for key, own in prompts.items()
+            for key, subset in prompts.items()
         ),
     )
 

@@ -130,14 +130,14 @@ def passes(runs: Runs) -> Plot | None:
     first = ks(evaluated[0].tables.evaluation)[0]
     rows = [
         [
-            *(run.name, f"pass@{k}", number(float(found["step"][i]))),
+            *(run.name, f"pass@{k}", number(float(evaluation["step"][i]))),
             *(number(value), interval(low, high)),
         ]
         for run in evaluated
-        if (found := run.tables.evaluation)
-        for k in ks(found)
-        for i in range(len(found["step"]))
-        for value, low, high in [_estimate(found, f"pass_at_{k}", i)]
+        if (evaluation := run.tables.evaluation)
+        for k in ks(evaluation)
+        for i in range(len(evaluation["step"]))
+        for value, low, high in [_estimate(evaluation, f"pass_at_{k}", i)]
     ]
     solved = _from_to(
         evaluated, lambda r: column(r.tables.evaluation or {}, f"pass_at_{first}")
