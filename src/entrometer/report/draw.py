@@ -187,16 +187,12 @@ def bars(ax: Axes, names: Sequence[str], series: Series, *, line: float = 0.0) -
         x, low, high = np.array([bars[n] for n in there], np.float64).reshape(-1, 3).T
         # The outline carries the hatch; its fill would cover the hatch if one bar had
         # both with an alpha.
-        ax.barh(
-            y,
-            x,
-            thick * 0.9,
-            facecolor="none",
-            edgecolor=colour,
-            hatch=hatch or None,
-            linewidth=1.0,
-            label=label(title),
-        )
+        outline: dict[str, Any] = {
+            "facecolor": "none",
+            "edgecolor": colour,
+            "hatch": hatch or None,
+        }
+        ax.barh(y, x, thick * 0.9, **outline, linewidth=1.0, label=label(title))
         ax.barh(y, x, thick * 0.9, color=colour, alpha=0.3)
         reach = arms(x, low, high)
         ax.errorbar(x, y, xerr=reach, fmt="none", ecolor=BLACK, elinewidth=0.8)
@@ -239,45 +235,24 @@ def interval_rows(
         alone = {n: e for n, e in opened.items() if n not in closed}
         for some in (closed, alone):
             at = np.array([row[n] + step for n in some], np.float64)
-            _interval_lines(ax, at, list(some.values()), look)
-        ax.plot(
-            [e.value for e in opened.values()],
-            [row[n] + step for n in opened],
-            look.marker,
-            color=look.colour,
-            markerfacecolor="none" if closed else PAPER,
-            markeredgewidth=0.7,
-            markersize=6.5,
-        )
-        ax.plot(
-            [e.value for e in closed.values()],
-            [row[n] + step for n in closed],
-            look.marker,
-            color=look.colour,
-            markersize=3.2,
-            label=label(title, 60) if count > 1 else None,
-        )
+            x, *ends = np.array(list(some.values()), np.float64).reshape(-1, 3).T
+            thin: dict[str, Any] = {
+                "ecolor": look.colour,
+                "elinewidth": 0.9,
+                "capsize": 1.5,
+            }
+            ax.errorbar(x, at, xerr=arms(x, *ends), fmt="none", **thin)
+        ring = {"markerfacecolor": "none" if closed else PAPER, "markeredgewidth": 0.7}
+        dot = {"label": label(title, 60) if count > 1 else None}
+        for some, size, how in ((opened, 6.5, ring), (closed, 3.2, dot)):
+            x, y = [e.value for e in some.values()], [row[n] + step for n in some]
+            ax.plot(x, y, **look.points, markersize=size, **how)
     # Rows that hold several intervals are separated by a line.
     if count > 1:
         for place in range(1, len(names)):
             ax.axhline(place - 0.5, color=GREY, linewidth=0.3, alpha=0.6)
     name_rows(ax, [label(name, 30) for name in names])
     few_ticks(ax)
-
-
-def _interval_lines(
-    ax: Axes, at: np.ndarray, some: Sequence[Interval], look: Look
-) -> None:
-    x, *ends = np.array(some, np.float64).reshape(-1, 3).T
-    reach = arms(x, *ends)
-    ax.errorbar(
-        *(x, at),
-        xerr=reach,
-        fmt="none",
-        ecolor=look.colour,
-        elinewidth=0.9,
-        capsize=1.5,
-    )
 
 
 class Points(NamedTuple):

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from entrometer.report.table import Table
 
 Tables = TypeVar("Tables")
+Part = TypeVar("Part")
 
 
 @dataclass(frozen=True)
@@ -34,25 +35,21 @@ class FinishedRun(Generic[Tables]):
     tables: Tables
 
 
+OfRuns = Callable[[Sequence[FinishedRun[Tables]]], Part | None]
+"""A part of the page from all runs of a kind; None if they have no numbers for it."""
+
+
 @dataclass(frozen=True)
 class PageParts(Generic[Tables]):
-    """What the runs of one kind add to a report page.
+    """What the runs of one kind add to a report page."""
 
-    Each function gets all runs of the kind and returns None if their tables have no
-    numbers for it.
-    """
-
-    figures: "Mapping[str, Callable[[Sequence[FinishedRun[Tables]]], Plot | None]]" = (
-        field(default_factory=dict)
-    )
+    figures: "Mapping[str, OfRuns[Tables, Plot]]" = field(default_factory=dict)
     """Figures by their subject, in page order."""
-    headline: "Sequence[Callable[[Sequence[FinishedRun[Tables]]], Table | None]]" = ()
+    headline: "Sequence[OfRuns[Tables, Table]]" = ()
     """Tables at the top of the page."""
-    tables: "Sequence[Callable[[Sequence[FinishedRun[Tables]]], Table | None]]" = ()
+    tables: "Sequence[OfRuns[Tables, Table]]" = ()
     """Tables below the figures."""
-    folded: "Mapping[str, Callable[[Sequence[FinishedRun[Tables]]], Table | None]]" = (
-        field(default_factory=dict)
-    )
+    folded: "Mapping[str, OfRuns[Tables, Table]]" = field(default_factory=dict)
     """Tables that are folded under their title."""
     run_tables: "Callable[[FinishedRun[Tables]], list[tuple[str, Table]]] | None" = None
     """Folded tables of a single run, each with its title."""

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import jinja2
-from markupsafe import Markup
 
 from entrometer.errors import InvalidValue
 from entrometer.report import training
@@ -30,14 +29,6 @@ _DEEPEST = 4
 """Levels of nested settings that get a line each."""
 Group = tuple[PageParts[Any], Sequence[FinishedRun[Any]]]
 """The runs of one kind, and what they add to the page."""
-
-
-@dataclass(frozen=True)
-class Drawn:
-    """A figure of the page."""
-
-    plot: Plot
-    svg: Markup
 
 
 @dataclass(frozen=True)
@@ -81,7 +72,7 @@ def report_page(runs: Sequence[Path], kinds: Kinds) -> str:
     plots, missing = _plots(groups)
     with style():
         figures = [
-            Drawn(p, inline_svg(p.draw(), p.key, p.title, p.description)) for p in plots
+            (p, inline_svg(p.draw(), p.key, p.title, p.description)) for p in plots
         ]
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(Path(__file__).parent),

@@ -57,14 +57,6 @@ class Key:
 
 
 @dataclass(frozen=True)
-class TokenRun:
-    """The updates of one run."""
-
-    name: str
-    updates: tuple[Shown, ...]
-
-
-@dataclass(frozen=True)
 class TokenMap:
     """Responses with coloured tokens, and the style and script that they share."""
 
@@ -75,7 +67,8 @@ class TokenMap:
     script: Markup
     digest: str
     """SHA-256 of the script: the page's policy lets only this script run."""
-    runs: tuple[TokenRun, ...]
+    runs: dict[str, list[Shown]]
+    """Updates by run."""
 
 
 def token_map(runs: Sequence[InfluenceRun], runs_on_page: int) -> TokenMap | None:
@@ -95,7 +88,7 @@ def token_map(runs: Sequence[InfluenceRun], runs_on_page: int) -> TokenMap | Non
     )
 
 
-def _token_runs(influence: Influences, budget: int) -> tuple[TokenRun, ...]:
+def _token_runs(influence: Influences, budget: int) -> dict[str, list[Shown]]:
     """Return the tokens of each run, as many as fit into a number of bytes."""
     every = scales(influence)
     runs: dict[str, list[Shown]] = {}
@@ -105,7 +98,7 @@ def _token_runs(influence: Influences, budget: int) -> tuple[TokenRun, ...]:
         made = choose(update, every, share)
         budget -= made.bytes
         runs.setdefault(update.subject.run, []).append(made)
-    return tuple(TokenRun(name, tuple(updates)) for name, updates in runs.items())
+    return runs
 
 
 def _colour_key(scale: Scale, unit: str) -> Key:

@@ -1,29 +1,21 @@
 """Measurements of entropy changes on a report page."""
 
 from entrometer.report.kinds import PageParts
-from entrometer.report.measure.change import change
-from entrometer.report.measure.errors import calibration, precision, relative_error
-from entrometer.report.measure.sample_size import (
-    convergence,
-    effective_samples,
-    needed,
-)
-from entrometer.report.measure.samples import samples
-from entrometer.report.measure.tables import changes, headline, terms, variances
+from entrometer.report.measure import change, errors, sample_size, samples, tables
 from entrometer.runs.tables.measure import MeasureTables
 
 PARTS = PageParts[MeasureTables](
     figures={
-        "entropy change": change,
-        "prediction against observation": calibration,
-        "relative error over batches": relative_error,
-        "effective sample size": effective_samples,
-        "precision": precision,
-        "prompts needed": needed,
-        "convergence of the entropy": convergence,
+        "entropy change": change.change,
+        "prediction against observation": errors.calibration,
+        "relative error over batches": errors.relative_error,
+        "effective sample size": sample_size.effective_samples,
+        "precision": errors.precision,
+        "prompts needed": sample_size.needed,
+        "convergence of the entropy": sample_size.convergence,
     },
-    headline=(headline,),
-    tables=(terms, variances),
-    run_tables=changes,
-    samples=samples,
+    headline=(tables.headline,),
+    tables=(tables.terms, tables.variances),
+    run_tables=tables.changes,
+    samples=samples.samples,
 )

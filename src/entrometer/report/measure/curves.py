@@ -46,8 +46,7 @@ class Estimator(NamedTuple):
     @property
     def rank(self) -> tuple[bool, int, str, str]:
         """Sorts estimators, the default one first."""
-        known = self.weighting in _WEIGHTINGS
-        place = _WEIGHTINGS.index(self.weighting) if known else len(_WEIGHTINGS)
+        place = _place(self.weighting, _WEIGHTINGS)
         return self.per != "token", place, self.weighting, self.baseline
 
     def __str__(self) -> str:
@@ -153,6 +152,9 @@ def nearest(rows: Iterable[Rated], eta: float) -> Rated | None:
 
 
 def _rank(curve: Curve) -> int:
-    precision = curve.subject.precision
-    known = precision in _PRECISIONS
-    return _PRECISIONS.index(precision) if known else len(_PRECISIONS)
+    return _place(curve.subject.precision, _PRECISIONS)
+
+
+def _place(name: str, order: Sequence[str]) -> int:
+    """Return the place of a name in an order; unknown names come last."""
+    return order.index(name) if name in order else len(order)

@@ -1,7 +1,6 @@
 """Sampled responses as text, as many as a page has room for."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from markupsafe import Markup
@@ -31,8 +30,7 @@ class Prompt(NamedTuple):
     """Responses as text, or as markup with coloured tokens."""
 
 
-@dataclass(frozen=True)
-class Checkpoint:
+class Checkpoint(NamedTuple):
     """The samples of a checkpoint, by prompt."""
 
     name: str
@@ -40,8 +38,7 @@ class Checkpoint:
     prompts: tuple[Prompt, ...]
 
 
-@dataclass(frozen=True)
-class Samples:
+class Samples(NamedTuple):
     """Responses of a run that fit on the page."""
 
     checkpoints: list[Checkpoint]
@@ -82,20 +79,12 @@ def by_checkpoint(
 def _checkpoint(name: str, prompts: dict[tuple[int, str], list[Sample]]) -> Checkpoint:
     every = [sample for subset in prompts.values() for sample in subset]
     tokens = sum(sample.tokens for sample in every)
-    return Checkpoint(
-        name=name,
-        facts=(
-            f"{len(every):,} responses to {len(prompts):,} prompts, {tokens:,} tokens"
-        ),
-        prompts=tuple(
-            Prompt(
-                key[0],
-                key[1],
-                tuple(Response(s.response_text, _facts(s)) for s in subset),
-            )
-            for key, subset in prompts.items()
-        ),
+    facts = f"{len(every):,} responses to {len(prompts):,} prompts, {tokens:,} tokens"
+    shown_prompts = (
+        Prompt(*key, tuple(Response(s.response_text, _facts(s)) for s in subset))
+        for key, subset in prompts.items()
     )
+    return Checkpoint(name, facts, tuple(shown_prompts))
 
 
 def _facts(s: Sample) -> str:
