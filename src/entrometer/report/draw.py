@@ -245,8 +245,9 @@ def interval_rows(
         ring = {"markerfacecolor": "none" if closed else PAPER, "markeredgewidth": 0.7}
         dot = {"label": label(title, 60) if count > 1 else None}
         for some, size, how in ((opened, 6.5, ring), (closed, 3.2, dot)):
-            x, y = [e.value for e in some.values()], [row[n] + step for n in some]
-            ax.plot(x, y, **look.points, markersize=size, **how)
+            values, places = [e.value for e in some.values()], [row[n] for n in some]
+            at = np.array(places, np.float64) + step
+            ax.plot(values, at, **look.points, markersize=size, **how)
     # Rows that hold several intervals are separated by a line.
     if count > 1:
         for place in range(1, len(names)):
