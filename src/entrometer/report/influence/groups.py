@@ -75,7 +75,7 @@ def balance(runs: Sequence[InfluenceRun]) -> Plot | None:
             "steps it is from, weight decay, and all together."
         ),
         table=rows.table(
-            f"Change by part of the update, entropy in {units['entropy']}, reward in "
+            f"Change by part of the update: entropy in {units['entropy']}, and "
             f"{units['reward']}, ± one standard error, with 95% interval",
             {
                 "objective": cells.text("objective"),
@@ -184,9 +184,9 @@ def groups(runs: Sequence[InfluenceRun]) -> Plot | None:
             "sign of the advantage."
         ),
         table=listed.table(
-            f"Influence summed over groups of tokens, on entropy in "
-            f"{units['entropy']}, on reward in {units['reward']}, ± one standard "
-            f"error, with 95% interval{fewer}",
+            f"Influence summed over groups of tokens: on entropy in "
+            f"{units['entropy']}, and on {units['reward']}, ± one standard error, with "
+            f"95% interval{fewer}",
             {
                 "objective": cells.text("objective"),
                 "by": cells.text("by"),
