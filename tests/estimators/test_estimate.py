@@ -20,7 +20,7 @@ def mean():
 
 def test_a_mean_has_the_standard_error_of_the_textbook():
     x = np.array([1.0, 2.0, 6.0])
-    assert mean().pull.tolist() == pytest.approx([-2 / 3, -1 / 3, 1.0])
+    assert mean().prompt_influence.tolist() == pytest.approx([-2 / 3, -1 / 3, 1.0])
     assert mean().standard_error == pytest.approx(x.std(ddof=1) / 3**0.5, rel=1e-14)
 
 

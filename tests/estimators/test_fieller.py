@@ -3,7 +3,7 @@ import math
 import numpy as np
 import pytest
 
-from entrometer.estimators.fieller import fieller_magnitude
+from entrometer.estimators.estimate import fieller_magnitude
 
 
 def by_search(a, b, *, var_a, var_b, cov, t):

@@ -41,7 +41,7 @@ def test_one_part_merges_to_itself():
 
 
 def test_parts_with_other_columns_do_not_merge():
-    with pytest.raises(InvalidValue, match="the same function made"):
+    with pytest.raises(InvalidValue, match="made by the same function"):
         PromptSums.merge([part([1], a=[1]), part([2], b=[1])])
 
 

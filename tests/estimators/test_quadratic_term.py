@@ -78,11 +78,11 @@ def test_what_both_terms_leave_of_the_change_on_the_same_batch_falls_with_the_cu
     assert order == pytest.approx(3, abs=0.1)
 
 
-def test_pulls_are_the_derivative_under_reweighting_of_a_prompt(
+def test_prompt_influences_are_the_derivative_under_reweighting_of_a_prompt(
     world, batch, weighting, baseline, per, pulls_by_reweighting
 ):
     sums = batch_statistics(world, batch, weighting, baseline)
-    pull = quadratic_term(sums, per=per).pull
+    pull = quadratic_term(sums, per=per).prompt_influence
     expected = pulls_by_reweighting(lambda s: quadratic_term(s, per=per), sums)
     assert np.abs(pull - expected).max() < 1e-8 * np.abs(pull).max()
     assert abs(pull.sum()) < 1e-12

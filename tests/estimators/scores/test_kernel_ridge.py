@@ -5,7 +5,7 @@ import pytest
 
 from entrometer.errors import InvalidValue
 from entrometer.estimators.scores import held_out_predictions
-from entrometer.estimators.scores.kernel_ridge import _RIDGES, _kernel, _predict
+from entrometer.estimators.scores.ranking import _RIDGES, _kernel, _predict
 
 
 def test_a_smooth_function_of_the_features_is_predicted():

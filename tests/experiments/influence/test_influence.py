@@ -160,7 +160,7 @@ def test_error_by_folds_is_that_of_the_slope_where_a_fold_is_a_prompt(
     v = update.step.read(worker.store).direction
     slope = slope_along(point, worker, v, "entropy")
     share = batch.tokens / batch.tokens.sum()
-    squares = (slope.pull**2).sum() / (1 - share @ share)
+    squares = (slope.prompt_influence**2).sum() / (1 - share @ share)
     error = part(found, update, "entropy", "total").value_se
     assert error == pytest.approx(squares**0.5, rel=1e-9)
 

@@ -1,7 +1,11 @@
 """Cheap scores of tokens, and how well they rank an influence."""
 
-from entrometer.estimators.scores.kernel_ridge import held_out_predictions
-from entrometer.estimators.scores.ranking import Ranking, rankings, top_found
+from entrometer.estimators.scores.ranking import (
+    Ranking,
+    held_out_predictions,
+    rankings,
+    top_found,
+)
 from entrometer.estimators.scores.scores import SCORES, Sees, TokenColumns
 
 __all__ = [

@@ -1,29 +1,33 @@
-"""How well scores rank a target: Spearman's correlation, and the largest found."""
+"""How well scores rank a target, and the best ranking that all of them allow."""
 
-# Axes: K tokens or responses, M scores, B bootstraps, G groups, V different values.
+# Axes: K tokens or responses, M scores, B bootstraps, G groups, V distinct values,
+# F features, O targets, R training rows.
 
 from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Float, Int
+from scipy.linalg import eigh
+from scipy.spatial.distance import cdist
+
+from entrometer.errors import InvalidValue
 
 BOOTSTRAPS = 500
-_AT_ONCE = 1 << 21
-"""Ranks that are held at once."""
+_RANKS_IN_MEMORY = 1 << 21
 
 
 class Ranking(NamedTuple):
-    """How a score ranks a target."""
+    """Agreement of a score's ranking with a target's."""
 
     rho: float
-    """Spearman's rank correlation, ties at their mean rank."""
+    """Spearman's rank correlation; tied values have their mean rank."""
 
     low: float
     high: float
-    """Ends of the 95% interval, by resampling groups; NaN where it is undefined."""
+    """Ends of the 95% bootstrap interval over groups; NaN where it is undefined."""
 
     found: float
-    """Share of the top 1% of the target, by size, in the top 1% of the score."""
+    """Fraction of the target's top 1%, by magnitude, in the score's top 1%."""
 
 
 def rankings(
@@ -34,10 +38,11 @@ def rankings(
     seed: int,
     bootstraps: int = BOOTSTRAPS,
 ) -> list[Ranking]:
-    """How each score ranks the target.
+    """Return how well each score ranks the target.
 
-    Members of a group are not independent, so whole groups are drawn with replacement:
-    a bootstrap counts each member as often as its group was drawn, and ranks anew.
+    Members of a group are not independent, so the bootstrap draws whole groups with
+    replacement: each member counts as often as its group is drawn, and the ranks are
+    recomputed.
     """
     rows = np.concatenate([scores, target[None]])
     blocks = [_Ties(row) for row in rows]
@@ -46,16 +51,16 @@ def rankings(
     groups = int(place.max()) + 1
     rng = np.random.default_rng(seed)
     drawn = rng.multinomial(groups, np.full(groups, 1 / groups), size=bootstraps)
-    size = max(1, _AT_ONCE // target.size)
-    again = np.concatenate(
+    size = max(1, _RANKS_IN_MEMORY // target.size)
+    resampled = np.concatenate(
         [
             _correlations(blocks, drawn[b : b + size][:, place].astype(np.float64))
             for b in range(0, bootstraps, size)
         ]
     )
     return [
-        Ranking(float(rho), *_ends(own), top_found(score, target))
-        for rho, own, score in zip(once, again.T, scores, strict=True)
+        Ranking(float(rho), *_interval(draws), top_found(score, target))
+        for rho, draws, score in zip(once, resampled.T, scores, strict=True)
     ]
 
 
@@ -64,11 +69,10 @@ def top_found(
     target: Float[np.ndarray, " K"],
     share: float = 0.01,
 ) -> float:
-    """Share of the largest by target that are among the largest by score.
+    """Return the fraction of the target's largest that are among the score's largest.
 
-    Size decides, not sign; one at least is looked for. Where several are as large as
-    the last that would be taken, each is taken in part: the mean over all ways to
-    break the tie.
+    Magnitude decides, not sign; at least one element is compared. Ties at the boundary
+    count fractionally: the result is the mean over all ways to break them.
     """
     count = max(1, round(share * target.size))
     return float(_among_largest(score, count) @ _among_largest(target, count) / count)
@@ -83,7 +87,7 @@ def _among_largest(values: np.ndarray, count: int) -> np.ndarray:
 
 
 class _Ties:
-    """A column in order, with the values that are alike side by side."""
+    """Sort order of a column, and its blocks of equal values."""
 
     def __init__(self, values: np.ndarray) -> None:
         self.order = np.argsort(values, kind="stable")
@@ -93,7 +97,7 @@ class _Ties:
         self.block = np.cumsum(new) - 1
 
     def ranks(self, weight_BK: np.ndarray) -> np.ndarray:
-        """Middle ranks where each member counts as often as its weight says."""
+        """Return mid-ranks where each member counts as often as its weight."""
         ordered_BK = weight_BK[:, self.order]
         counts_BV = np.add.reduceat(ordered_BK, self.first, axis=1)
         middle_BV = np.cumsum(counts_BV, axis=1) - counts_BV / 2
@@ -103,7 +107,7 @@ class _Ties:
 
 
 def _correlations(blocks: list[_Ties], weight_BK: np.ndarray) -> np.ndarray:
-    """Of all but the last with the last, a row a bootstrap."""
+    """Correlation of each column but the last with the last, one row per bootstrap."""
     total_B = weight_BK.sum(axis=1)
 
     def centred(ties: _Ties) -> np.ndarray:
@@ -119,7 +123,7 @@ def _correlations(blocks: list[_Ties], weight_BK: np.ndarray) -> np.ndarray:
     for ties in blocks[:-1]:
         x_BK = centred(ties)
         xx_B = (weight_BK * x_BK**2).sum(axis=1)
-        # A column without any difference has no correlation.
+        # The correlation of a constant column is undefined.
         size_B = np.sqrt(xx_B * yy_B)
         product_B = (wy_BK * x_BK).sum(axis=1)
         columns.append(
@@ -130,9 +134,74 @@ def _correlations(blocks: list[_Ties], weight_BK: np.ndarray) -> np.ndarray:
     return np.stack(columns, axis=1)
 
 
-def _ends(rho: np.ndarray) -> tuple[float, float]:
+def _interval(rho: np.ndarray) -> tuple[float, float]:
     known = rho[~np.isnan(rho)]
     if known.size < 2:
         return np.nan, np.nan
     low, high = np.quantile(known, [0.025, 0.975])
     return float(low), float(high)
+
+
+FOLDS, MOST = 5, 1000
+"""Number of folds, and largest number of training rows (a fit costs their cube)."""
+
+_RIDGES = 10.0 ** np.arange(-3, 3)
+
+
+def held_out_predictions(
+    features: Float[np.ndarray, "K F"],
+    targets: Float[np.ndarray, "K O"],
+    group: Int[np.ndarray, " K"],
+    *,
+    seed: int,
+    folds: int = FOLDS,
+    most: int = MOST,
+) -> Float[np.ndarray, "K O"]:
+    r"""Return predictions by kernel ridge, each group predicted from other groups.
+
+    Features are standardised. $\hat y = k(x)^\top(K + \lambda I)^{-1}y$ with
+    $k(x, x') = \exp(-|x - x'|^2/2F)$; $\lambda$ minimises the leave-one-out error of
+    each target on the training rows.
+    """
+    _, place = np.unique(group, return_inverse=True)
+    folds = min(folds, int(place.max()) + 1)
+    if folds < 2:
+        raise InvalidValue(
+            "expected at least 2 groups, to predict one from the other, got 1; add "
+            "prompts"
+        )
+    rng = np.random.default_rng(seed)
+    deviation = features.std(axis=0)
+    x = (features - features.mean(axis=0)) / np.where(deviation > 0, deviation, 1.0)
+    fold = rng.permutation(int(place.max()) + 1)[place] % folds
+    out = np.empty_like(targets)
+    for q in range(folds):
+        others = np.flatnonzero(fold != q)
+        chosen = np.sort(rng.choice(others, min(most, others.size), replace=False))
+        out[fold == q] = _predict(x[chosen], targets[chosen], x[fold == q])
+    return out
+
+
+def _predict(x_RF: np.ndarray, y_RO: np.ndarray, at_KF: np.ndarray) -> np.ndarray:
+    mean_O = y_RO.mean(axis=0)
+    eigenvalues_R, U_RR = eigh(_kernel(x_RF, x_RF))
+    turned_RO = U_RR.T @ (y_RO - mean_O)
+    weights_RO = np.empty_like(y_RO)
+    for o in range(y_RO.shape[1]):
+        best = np.inf
+        for ridge in _RIDGES:
+            inverse_R = 1 / (eigenvalues_R + ridge)
+            c_R = U_RR @ (inverse_R * turned_RO[:, o])
+            # Closed form: the leave-one-out residual is the dual weight over the
+            # diagonal of the inverse.
+            diagonal_R = (U_RR**2) @ inverse_R
+            error = float(((c_R / diagonal_R) ** 2).sum())
+            if error < best:
+                best, weights_RO[:, o] = error, c_R
+    predicted: np.ndarray = _kernel(at_KF, x_RF) @ weights_RO + mean_O
+    return predicted
+
+
+def _kernel(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    k: np.ndarray = np.exp(-cdist(a, b, "sqeuclidean") / (2 * a.shape[1]))
+    return k

@@ -1,7 +1,7 @@
-r"""Scores of a token from what a trainer has at hand, with $p = e^S$.
+r"""Scores of a token from quantities that a trainer already has, with $p = e^S$.
 
-Each is a published or an obvious guess at which tokens move entropy; none looks at a
-gradient. They are judged by how they rank the influence that is measured.
+Each score is a published or an obvious guess at which tokens change the entropy; none
+uses a gradient. `rankings` compares them with the measured influence.
 """
 
 # Axes: K tokens of the update batch.
@@ -12,11 +12,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from entrometer.estimators.tables import Column
+from entrometer.estimators.responses import Column
 
 
 class TokenColumns(NamedTuple):
-    """What a score may see of every token."""
+    """Quantities of every token that a score may use."""
 
     A: Column
     """Advantage."""
@@ -28,25 +28,25 @@ class TokenColumns(NamedTuple):
     """Entropy before the token."""
 
     position: Column
-    """Place in the response."""
+    """Position in the response."""
 
     length: Column
-    """Tokens of the response."""
+    """Number of tokens of the response."""
 
     pass_rate: Column
-    """Mean reward of the prompt's responses."""
+    """Mean reward of the responses to the prompt."""
 
     surplus: Column
     r"""$\sum_v p_v^2(\log p_v + H)$."""
 
 
 class Sees(Enum):
-    """What a score is made of, which says how responses are scored by it."""
+    """Inputs of a score, which decide the score of a whole response."""
 
-    PULL = "the advantage: a response has the sum over its tokens"
-    STATE = "the policy alone: a response has the sum, each token weighed by its pull"
-    RESPONSE = "what all tokens of a response share"
-    PLACE = "the token's place: a response has none"
+    ADVANTAGE = "advantage and policy: a response has the sum over its tokens"
+    POLICY = "policy alone: a response has the sum weighted by the token weights α"
+    RESPONSE = "a property of the response, the same for all of its tokens"
+    POSITION = "position of the token: undefined for a response"
 
 
 def covariance(x: TokenColumns) -> Column:
@@ -90,7 +90,7 @@ def size_of_advantage(x: TokenColumns) -> Column:
 
 
 def position(x: TokenColumns) -> Column:
-    """Place in the response."""
+    """Position in the response."""
     return x.position
 
 
@@ -100,14 +100,14 @@ def pass_rate(x: TokenColumns) -> Column:
 
 
 def length(x: TokenColumns) -> Column:
-    """Tokens of the response."""
+    """Number of tokens of the response."""
     return x.length
 
 
 def tabular_softmax(x: TokenColumns) -> Column:
-    r"""What the token would do if every prefix had logits of its own.
+    r"""Influence of the token if every prefix had its own logits.
 
-    One step $\Delta z_v = A(1[v = y] - p_v)$ on the logits before it changes the
+    A step $\Delta z_v = A(1[v = y] - p_v)$ on the logits at the prefix changes the
     entropy there by $-A[p(\log p + H) - \sum_v p_v^2(\log p_v + H)]$: a kernel that is
     diagonal in prefixes.
     """
@@ -116,16 +116,16 @@ def tabular_softmax(x: TokenColumns) -> Column:
 
 
 SCORES: dict[str, tuple[Callable[[TokenColumns], Column], Sees]] = {
-    "cov": (covariance, Sees.PULL),
-    "p(H + log p)": (discriminant, Sees.STATE),
-    "STEER": (steer, Sees.PULL),
-    "surprisal": (surprisal, Sees.STATE),
-    "A log p": (weighted_log_probability, Sees.PULL),
-    "entropy": (entropy, Sees.STATE),
+    "cov": (covariance, Sees.ADVANTAGE),
+    "p(H + log p)": (discriminant, Sees.POLICY),
+    "STEER": (steer, Sees.ADVANTAGE),
+    "surprisal": (surprisal, Sees.POLICY),
+    "A log p": (weighted_log_probability, Sees.ADVANTAGE),
+    "entropy": (entropy, Sees.POLICY),
     "|A|": (size_of_advantage, Sees.RESPONSE),
-    "position": (position, Sees.PLACE),
+    "position": (position, Sees.POSITION),
     "pass rate": (pass_rate, Sees.RESPONSE),
     "length": (length, Sees.RESPONSE),
-    "tabular softmax": (tabular_softmax, Sees.PULL),
+    "tabular softmax": (tabular_softmax, Sees.ADVANTAGE),
 }
-"""Every score by its name."""
+"""Function and inputs of every score, by name."""

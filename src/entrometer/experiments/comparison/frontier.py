@@ -77,7 +77,7 @@ def below(rows: Slopes, variants: int) -> dict[int, Estimate]:
         slope = 0.0
         if ends.size == 2:
             slope = (J[ends[1]] - J[ends[0]]) / (h[ends[1]] - h[ends[0]])
-        pulls = reward.pulls - slope * entropy.pulls
+        pulls = reward.fold_influence - slope * entropy.fold_influence
         # As for folds of equal size.
         Q = reward.folds
         found[v] = Estimate.symmetric(

@@ -84,5 +84,5 @@ def nearest_eta(learning_rate: float, etas: list[float]) -> float:
 def _widened(part: Linearised, *, to: Linearised) -> Linearised:
     """An estimate from some of the prompts, beside one from all: others do not pull."""
     pull = np.zeros(to.prompt.size)
-    pull[np.searchsorted(to.prompt, part.prompt)] = part.pull
+    pull[np.searchsorted(to.prompt, part.prompt)] = part.prompt_influence
     return Linearised(part.value, to.prompt, pull, part.effective_samples)

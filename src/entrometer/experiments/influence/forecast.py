@@ -7,8 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from entrometer.estimators.scores import SCORES, held_out_predictions, rankings
-from entrometer.estimators.scores.kernel_ridge import FOLDS
-from entrometer.estimators.scores.ranking import BOOTSTRAPS
+from entrometer.estimators.scores.ranking import BOOTSTRAPS, FOLDS
 from entrometer.experiments.calibrate import Calibration, calibrate
 from entrometer.experiments.carry_out import missing
 from entrometer.experiments.forecast import Forecast, Outlook, memory, price

@@ -36,9 +36,9 @@ def scores(moved: Updated, seed: int, store: Path) -> Iterator[Score]:
     by_response = {}
     for name, (_, sees) in SCORES.items():
         column = by_token[name]
-        if sees is Sees.PULL:
+        if sees is Sees.ADVANTAGE:
             by_response[name] = r.total(column)
-        elif sees is Sees.STATE:
+        elif sees is Sees.POLICY:
             by_response[name] = r.total(moved.alpha * column)
         elif sees is Sees.RESPONSE:
             by_response[name] = column[first]
