@@ -93,5 +93,5 @@ def test_coefficients_are_derivatives_of_the_loss():
 
 def test_a_loss_that_is_no_table_is_refused():
     register("toy-summed")(lambda tables: tables.S.sum())
-    with pytest.raises(ShapeMismatch, match="a loss a token"):
+    with pytest.raises(ShapeMismatch, match="one loss per token"):
         intervention("toy-summed").loss(batch())

@@ -4,11 +4,11 @@ from entrometer.errors import InvalidValue, MissingKey
 from entrometer.interventions import (
     TokenTables,
     dr_grpo,
-    high_entropy,
     intervention,
     intervention_names,
     register,
 )
+from entrometer.interventions.high_entropy import high_entropy
 from tests.interventions.hand import same
 from tests.interventions.on_policy import ON_POLICY, batch
 
