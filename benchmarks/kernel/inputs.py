@@ -9,7 +9,7 @@ from entrometer.policy import load_policy, sample
 from entrometer.policy.smollm2 import prepare_smollm2
 from entrometer.runs import Rollouts, read_rollouts, response_seeds, write_rollouts
 from entrometer.tasks import task
-from entrometer.tasks.task import Split
+from entrometer.tasks.registry import Split
 
 PROMPTS, RESPONSES = 32, 8
 MAX_TOKENS = 64

@@ -17,7 +17,7 @@ from benchmarks.verifier.hostile import hostile
 from benchmarks.verifier.right_forms import RIGHT, Forms
 from benchmarks.verifier.wrong_forms import WRONG
 from entrometer.tasks import Verifier, verify_number
-from entrometer.tasks.verifier_limits import excess
+from entrometer.tasks.verifier import excess
 
 REFERENCE = "72"
 # The same value as a calculation: no number by the grammar, so math-verify reads it.

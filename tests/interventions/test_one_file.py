@@ -1,16 +1,6 @@
 """A new remedy is one new file in the package, and nothing else."""
 
-import filecmp
-import json
-import os
-import shutil
-import subprocess
-import sys
-from pathlib import Path
-
-import entrometer
-
-PACKAGE = Path(entrometer.__file__).parent
+from tests.interventions.one_file import changed_files, printed, with_file
 
 REMEDY = '''
 """Rare: unlikely tokens weigh less."""
@@ -51,38 +41,10 @@ print(json.dumps({
 """
 
 
-def changed_files(before: Path, after: Path) -> list[str]:
-    """Files of `after` that are new or different, and files that are gone."""
-    names = {
-        str(file.relative_to(root))
-        for root in (before, after)
-        for file in root.rglob("*.py")
-    }
-    _, different, missing = filecmp.cmpfiles(before, after, names, shallow=False)
-    return sorted(different + missing)
-
-
-def run_with(package: Path, code: str) -> dict:
-    """What `code` prints as JSON, with this copy of the package."""
-    environment = os.environ | {"PYTHONPATH": str(package.parent)}
-    out = subprocess.run(
-        [sys.executable, "-c", code], env=environment, capture_output=True, text=True
-    )
-    assert not out.returncode, out.stderr
-    return json.loads(out.stdout)
-
-
-def copied(folder: Path) -> Path:
-    """A copy of the installed package's source."""
-    only_source = shutil.ignore_patterns("__pycache__")
-    return shutil.copytree(PACKAGE, folder / "entrometer", ignore=only_source)
-
-
 def test_a_new_remedy_is_one_new_file(tmp_path):
-    package = copied(tmp_path)
-    (package / "interventions" / "rare.py").write_text(REMEDY)
-    assert changed_files(PACKAGE, package) == ["interventions/rare.py"]
-    assert run_with(package, USE) == {
+    package = with_file(tmp_path, "interventions/rare.py", REMEDY)
+    assert changed_files(package) == ["interventions/rare.py"]
+    assert printed(package, USE) == {
         "listed": True,
         "settings": {"weight": 0.5},
         "text": "rare:weight=0.25",

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from entrometer.tasks.number_value import leading_number
+from entrometer.tasks.number_answer import leading_number
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from entrometer.runs.finished import is_training
 from entrometer.runs.locations import located
 from entrometer.runs.settings import sealed_settings
 from entrometer.runs.untrusted import read_json
-from entrometer.tasks.task import Split
+from entrometer.tasks.registry import Split
 from entrometer.training.config import read_config
 
 _TRAINED = (

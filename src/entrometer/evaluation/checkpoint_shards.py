@@ -17,7 +17,7 @@ from entrometer.evaluation.shards import (
 )
 from entrometer.policy import Policy
 from entrometer.runs import DamagedFile
-from entrometer.tasks.task import Problem, Task
+from entrometer.tasks.registry import Problem, Task
 
 
 @dataclass(frozen=True)

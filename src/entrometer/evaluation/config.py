@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from entrometer.errors import InvalidValue
-from entrometer.tasks.task import Split
+from entrometer.tasks.registry import Split
 
 # The values of the policies' Precision, whose home would bring torch along.
 PrecisionName = Literal["float32", "float64", "bfloat16"]

@@ -12,7 +12,7 @@ from entrometer.evaluation.config import EvaluationConfig
 from entrometer.evaluation.shards import Shard
 from entrometer.passes import forward
 from entrometer.policy import Policy, eos_tokens, sample
-from entrometer.tasks.task import Problem, Score, Task
+from entrometer.tasks.registry import Problem, Score, Task
 
 
 def draw_shard(

@@ -26,7 +26,7 @@ from entrometer.evaluation.run import Evaluation
 from entrometer.evaluation.shards import Shard, measures_path
 from entrometer.evaluation.table import record
 from entrometer.runs.content import content_key
-from entrometer.tasks.task import Problem, Task
+from entrometer.tasks.registry import Problem, Task
 from entrometer.version import __version__
 
 _MEAN = "mean"

@@ -6,8 +6,7 @@ from dataclasses import asdict
 from entrometer.evaluation.config import EvaluationConfig
 from entrometer.runs.content import content_key
 from entrometer.runs.user_code import code_key
-from entrometer.tasks.content import asked_of
-from entrometer.tasks.task import Problem, Task
+from entrometer.tasks.registry import Problem, Task, problem_contents
 
 FORMAT = 2
 """Version of what is measured and how numbers are judged; another one is another
@@ -31,6 +30,6 @@ def evaluation_key(
         "task": task.name,
         "code": code_key(type(task)),
         "config": settings,
-        "problems": asked_of(task, problems),
+        "problems": problem_contents(task, problems),
     }
     return content_key(content)[:16]

@@ -4,7 +4,7 @@ import hashlib
 
 from entrometer.errors import InvalidValue
 from entrometer.evaluation.config import EvaluationConfig
-from entrometer.tasks.task import Problem, Task
+from entrometer.tasks.registry import Problem, Task
 
 
 def chosen_problems(task: Task, config: EvaluationConfig) -> tuple[Problem, ...]:

@@ -21,7 +21,7 @@ from entrometer.policy.content import weights_key
 from entrometer.runs import hold, seal, verified
 from entrometer.runs.complete import damages
 from entrometer.runs.settings import CONFIG, as_json, save_settings
-from entrometer.tasks.task import Task
+from entrometer.tasks.registry import Task
 
 Progress = Callable[[int, int, str], None]
 """Told the responses done, those in all, and what just happened, in one plain line."""

@@ -24,8 +24,7 @@ from entrometer.runs import (
 from entrometer.runs.content import content_key, file_sha256
 from entrometer.runs.updates import require_usable
 from entrometer.tasks import task
-from entrometer.tasks.registry import task_code
-from entrometer.tasks.task import Split
+from entrometer.tasks.registry import Split, task_code
 
 
 def subject_of(config: ExperimentConfig, path: Path) -> Subject:

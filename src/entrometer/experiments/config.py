@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from entrometer.errors import MOST, InvalidValue, require_types
-from entrometer.tasks.task import Split
+from entrometer.tasks.registry import Split
 
 PrecisionName = Literal["float32", "float64", "bfloat16"]
 

@@ -14,7 +14,7 @@ from entrometer.runs.content import content_key
 from entrometer.runs.finished import is_training
 from entrometer.runs.settings import as_json
 from entrometer.tasks import task
-from entrometer.tasks.content import problems_key
+from entrometer.tasks.registry import problems_key
 
 _OF_PROBLEMS = ("task", "level", "split", "problems")
 

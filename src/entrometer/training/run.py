@@ -22,7 +22,7 @@ from entrometer.runs import (
 from entrometer.runs.atomic import naming_full_disk
 from entrometer.runs.settings import as_json, difference, sealed_settings
 from entrometer.tasks import Split, Task, task
-from entrometer.tasks.content import problems_key
+from entrometer.tasks.registry import problems_key
 from entrometer.training.batching import accumulation_steps
 from entrometer.training.config import TrainConfig, as_saved, read_config, save_config
 from entrometer.training.imitation import imitate

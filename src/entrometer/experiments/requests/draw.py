@@ -17,7 +17,7 @@ from entrometer.runs import (
 )
 from entrometer.runs.ragged import list_values
 from entrometer.tasks import Task, task
-from entrometer.tasks.task import Problem, Split
+from entrometer.tasks.registry import Problem, Split
 
 
 @dataclass(frozen=True, kw_only=True)
