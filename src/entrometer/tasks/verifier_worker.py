@@ -175,8 +175,8 @@ def _fork_judge(
     with suppress(OSError):
         os.killpg(child, signal.SIGKILL)
     _, _, usage = os.wait4(child, 0)
-    verdict = _BYTES.get(byte, STOPPED) if in_time else None
-    return verdict, usage.ru_utime + usage.ru_stime
+    reply = _BYTES.get(byte, STOPPED) if in_time else None
+    return reply, usage.ru_utime + usage.ru_stime
 
 
 def _wait_readable(descriptor: int, seconds: float) -> bool:
