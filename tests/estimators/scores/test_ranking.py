@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from scipy.stats import spearmanr
 
-from entrometer.estimators.scores import ranking, rankings, top_found
-from entrometer.estimators.scores.ranking import _correlations, _Ties
+from entrometer.estimators import scores as ranking
+from entrometer.estimators.scores import _correlations, _Ties, rankings, top_found
 
 RNG = np.random.default_rng(0)
 TARGET = RNG.normal(size=60)

@@ -6,8 +6,13 @@ from pathlib import Path
 
 import numpy as np
 
-from entrometer.estimators.scores import SCORES, held_out_predictions, rankings
-from entrometer.estimators.scores.ranking import BOOTSTRAPS, FOLDS
+from entrometer.estimators.scores import (
+    BOOTSTRAPS,
+    FOLDS,
+    SCORES,
+    held_out_predictions,
+    rankings,
+)
 from entrometer.experiments.calibrate import Calibration, calibrate
 from entrometer.experiments.carry_out import missing
 from entrometer.experiments.forecast import Forecast, Outlook, memory, price

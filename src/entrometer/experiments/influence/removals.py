@@ -8,8 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from entrometer.estimators.scores import TokenColumns
-from entrometer.estimators.scores.scores import covariance
+from entrometer.estimators.scores import TokenColumns, covariance
 from entrometer.experiments.influence.config import InfluenceConfig
 from entrometer.experiments.influence.over_update import StepWithout
 from entrometer.experiments.influence.plan import CheckpointPlan, UpdatePlan

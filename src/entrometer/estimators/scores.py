@@ -1,8 +1,15 @@
-"""How well scores rank a target, and the best ranking that all of them allow."""
+r"""Cheap scores of tokens, and how well they rank an influence.
 
-# Axes: K tokens or responses, M scores, B bootstraps, G groups, V distinct values,
-# F features, O targets, R training rows.
+Each score is a published or an obvious guess at which tokens change the entropy, from
+quantities that a trainer already has ($p = e^S$); none uses a gradient. `rankings`
+compares scores with the measured influence, and `held_out_predictions` combines them.
+"""
 
+# Axes: K tokens or responses, M scores, B bootstraps, V distinct values, F features,
+# O targets, R training rows.
+
+from collections.abc import Callable
+from enum import Enum
 from typing import NamedTuple
 
 import numpy as np
@@ -11,6 +18,77 @@ from scipy.linalg import eigh
 from scipy.spatial.distance import cdist
 
 from entrometer.errors import InvalidValue
+from entrometer.estimators.responses import Column
+
+
+class TokenColumns(NamedTuple):
+    """Quantities of every token that a score may use."""
+
+    A: Column
+    """Advantage."""
+
+    S: Column
+    """Log-probability."""
+
+    H: Column
+    """Entropy before the token."""
+
+    position: Column
+    """Position in the response."""
+
+    length: Column
+    """Number of tokens of the response."""
+
+    pass_rate: Column
+    """Mean reward of the responses to the prompt."""
+
+    surplus: Column
+    r"""$\sum_v p_v^2(\log p_v + H)$."""
+
+
+class Sees(Enum):
+    """Inputs of a score, which decide the score of a whole response."""
+
+    ADVANTAGE = "advantage and policy: a response has the sum over its tokens"
+    POLICY = "policy alone: a response has the sum weighted by the token weights α"
+    RESPONSE = "a property of the response, the same for all of its tokens"
+    POSITION = "position of the token: undefined for a response"
+
+
+def covariance(x: TokenColumns) -> Column:
+    r"""$(A - \bar A)(\log p - \overline{\log p})$, of Cui et al."""
+    c: np.ndarray = (x.A - x.A.mean()) * (x.S - x.S.mean())
+    return c
+
+
+def tabular_softmax(x: TokenColumns) -> Column:
+    r"""Influence of the token if every prefix had its own logits.
+
+    A step $\Delta z_v = A(1[v = y] - p_v)$ on the logits at the prefix changes the
+    entropy there by $-A[p(\log p + H) - \sum_v p_v^2(\log p_v + H)]$: a kernel that is
+    diagonal in prefixes.
+    """
+    score: np.ndarray = -x.A * (np.exp(x.S) * (x.S + x.H) - x.surplus)
+    return score
+
+
+SCORES: dict[str, tuple[Callable[[TokenColumns], Column], Sees]] = {
+    "cov": (covariance, Sees.ADVANTAGE),
+    # How much likelier the token is than a typical one.
+    "p(H + log p)": (lambda x: np.exp(x.S) * (x.H + x.S), Sees.POLICY),
+    # A/π_old p(1 - p)(log p + H) at ratio 1, with 1 - p by expm1.
+    "STEER": (lambda x: -x.A * np.expm1(x.S) * (x.S + x.H), Sees.ADVANTAGE),
+    "surprisal": (lambda x: -x.S, Sees.POLICY),
+    "A log p": (lambda x: x.A * x.S, Sees.ADVANTAGE),
+    "entropy": (lambda x: x.H, Sees.POLICY),
+    "|A|": (lambda x: np.abs(x.A), Sees.RESPONSE),
+    "position": (lambda x: x.position, Sees.POSITION),
+    "pass rate": (lambda x: x.pass_rate, Sees.RESPONSE),
+    "length": (lambda x: x.length, Sees.RESPONSE),
+    "tabular softmax": (tabular_softmax, Sees.ADVANTAGE),
+}
+"""Function and inputs of every score, by name."""
+
 
 BOOTSTRAPS = 500
 _RANKS_IN_MEMORY = 1 << 21
