@@ -15,7 +15,7 @@ from accelerate.utils import (
 from accelerate.utils.launch import prepare_multi_gpu_env
 from torch.distributed.fsdp import StateDictType
 
-from entrometer.training.sharding import Sharded, deepspeed, fsdp
+from entrometer.training.processes import FsdpTrainer, deepspeed, fsdp
 from tests.contracts.library import accepts
 
 
@@ -73,7 +73,7 @@ def test_processors_can_be_made_to_share_a_model(fresh_state, monkeypatch):
         def __init__(self):
             self.accelerator = Accelerator(cpu=True, fsdp_plugin=plugin)
 
-    trainer = type("Trainer", (Sharded, Made), {})()
+    trainer = type("Trainer", (FsdpTrainer, Made), {})()
     assert trainer.accelerator.distributed_type is DistributedType.FSDP
     assert trainer.accelerator.state.fsdp_plugin is plugin
     assert trainer.accelerator.is_fsdp2

@@ -26,7 +26,7 @@ from transformers.utils import logging
 from entrometer.policy import attention
 from entrometer.policy.architectures import GATED_MLP, KNOWN, NORMS, ROTARY
 from entrometer.policy.float64 import FIXED_ROPE
-from entrometer.training.trackers import Events, without_machine
+from entrometer.training.trackers import TensorBoardEvents, without_host_name
 from tests.contracts.library import accepts, parameters
 from tests.policy.small_models import ARCHITECTURES, small_model
 
@@ -223,8 +223,8 @@ def test_tensorboard_writes_no_name_of_the_machine(tmp_path, monkeypatch):
 
     monkeypatch.setattr(socket, "gethostname", lambda: "unmistakable")
     assert parameters(TensorBoardCallback._init_summary_writer) == ["args"]
-    assert without_machine(TensorBoardCallback()).__class__ is Events
-    events = Events()
+    assert without_host_name(TensorBoardCallback()).__class__ is TensorBoardEvents
+    events = TensorBoardEvents()
     args, state = SimpleNamespace(output_dir=str(tmp_path)), TrainerState()
     events.on_log(args, state, None, logs={"loss": 1.0})
     events.tb_writer.close()

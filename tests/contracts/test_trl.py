@@ -21,9 +21,9 @@ from trl.trainer.utils import RepeatSampler
 
 from entrometer.policy import tiny_policy
 from entrometer.training import Instrument, Trainer
-from entrometer.training.imitation import _Trainer as ImitationTrainer
-from entrometer.training.pass_ahead import _MEDIA
-from entrometer.training.trainable import _ASKED
+from entrometer.training.imitation import ImitationTrainer
+from entrometer.training.trainable import _PLAIN_LOSS
+from entrometer.training.update_tables import _MEDIA_INPUTS
 from tests.contracts.library import accepts, parameters
 from tests.training.toy import ARGUMENTS, make_trainer, quietly, train
 
@@ -40,7 +40,7 @@ OVERRIDES = {
         "batch_size",
         "compute_entropy",
         "compute_aux_loss",
-        *_MEDIA,
+        *_MEDIA_INPUTS,
     ],
     "_get_train_sampler": ["dataset"],
     "_load_optimizer_and_scheduler": ["checkpoint"],
@@ -247,7 +247,7 @@ def test_the_loss_is_divided_by_the_micro_batches_in_trl():
 
 def test_arguments_that_would_change_the_loss_are_fields():
     """A name that is gone would be taken for its default."""
-    assert _ASKED.keys() <= {field.name for field in fields(GRPOConfig)}
+    assert _PLAIN_LOSS.keys() <= {field.name for field in fields(GRPOConfig)}
 
 
 def test_arguments_of_a_run_are_fields():

@@ -3,7 +3,7 @@ import json
 from entrometer.policy import load_policy, tiny_policy
 from entrometer.policy.adapter import base_of
 from entrometer.policy.tiny import save_tiny
-from entrometer.training.adapter_files import lean_on_base
+from entrometer.training.checkpoint_files import refer_to_base
 from tests.training.toy import quietly
 
 
@@ -13,7 +13,7 @@ def test_an_adapter_names_its_base_and_leaves_the_tokenizer_to_it(tmp_path):
         policy.model.save_pretrained(tmp_path)
     policy.tokenizer.save_pretrained(tmp_path)
     before = json.loads((tmp_path / "adapter_config.json").read_text())
-    lean_on_base(tmp_path, "tiny")
+    refer_to_base(tmp_path, "tiny")
     names = {p.name for p in tmp_path.iterdir()}
     assert names == {"adapter_config.json", "adapter_model.safetensors"}
     after = json.loads((tmp_path / "adapter_config.json").read_text())
@@ -34,7 +34,7 @@ def test_a_base_directory_is_named_as_seen_from_where_the_adapter_will_be(tmp_pa
     base, stage = save_tiny(tmp_path / "base"), tmp_path / ".saving" / "checkpoint-0"
     with quietly():
         policy.model.save_pretrained(stage)
-    lean_on_base(stage, str(base), destination=tmp_path / "checkpoint-0")
+    refer_to_base(stage, str(base), destination=tmp_path / "checkpoint-0")
     config = json.loads((stage / "adapter_config.json").read_text())
     assert config["base_model_name_or_path"] == "../base"
     stage.rename(tmp_path / "checkpoint-0")
@@ -48,7 +48,7 @@ def test_the_commit_of_a_base_on_the_hub_has_the_field_that_peft_gives_it(tmp_pa
     name = f"someone/model@{40 * 'a'}"
     with quietly():
         tiny_policy(lora_rank=2).model.save_pretrained(tmp_path)
-    lean_on_base(tmp_path, name)
+    refer_to_base(tmp_path, name)
     config = json.loads((tmp_path / "adapter_config.json").read_text())
     assert config["base_model_name_or_path"] == "someone/model"
     assert config["revision"] == 40 * "a"
@@ -58,5 +58,5 @@ def test_the_commit_of_a_base_on_the_hub_has_the_field_that_peft_gives_it(tmp_pa
 def test_a_whole_model_stays_as_it_is(tmp_path):
     save_tiny(tmp_path)
     before = {p.name: p.read_bytes() for p in tmp_path.iterdir()}
-    lean_on_base(tmp_path, "smollm2")
+    refer_to_base(tmp_path, "smollm2")
     assert {p.name: p.read_bytes() for p in tmp_path.iterdir()} == before

@@ -1,7 +1,7 @@
 import pytest
 
 from entrometer.errors import InvalidValue
-from entrometer.training.batching import accumulation_steps
+from entrometer.training.run import accumulation_steps
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ import datasets
 import pytest
 from transformers.utils import logging
 
-from entrometer.training.progress import ShowProgress, without_bars
+from entrometer.training.trackers import ShowProgress, without_bars
 
 
 def told(logs, *, first=True):

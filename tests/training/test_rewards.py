@@ -2,7 +2,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 
 from entrometer.tasks import Score, Split
-from entrometer.training.rewards import prompt_table, reward_functions
+from entrometer.training.run import prompt_table, reward_functions
 from tests.training.toy import Letters
 
 

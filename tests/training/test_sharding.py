@@ -4,7 +4,7 @@ import pytest
 from accelerate.utils import FullyShardedDataParallelPlugin
 
 from entrometer.errors import InvalidValue
-from entrometer.training.sharding import Sharded
+from entrometer.training.processes import FsdpTrainer
 
 
 class Made:
@@ -15,7 +15,7 @@ class Made:
         self.accelerator = SimpleNamespace(state=SimpleNamespace(fsdp_plugin=plugin))
 
 
-class Trainer(Sharded, Made):
+class Trainer(FsdpTrainer, Made):
     pass
 
 

@@ -16,7 +16,7 @@ from entrometer.policy import Policy, load_policy, sample
 from entrometer.runs import Rollouts, Sampler, newest_complete
 from entrometer.tasks import Problem, Split, Task, task
 from entrometer.training.config import TrainConfig
-from entrometer.training.trainable import looks_ahead, trainable
+from entrometer.training.trainable import needs_lookahead, trainable
 
 _FEW, _MORE = 4, 16
 
@@ -88,7 +88,7 @@ def _seconds(config: TrainConfig, imitation: int, steps: int) -> float:
         a_step += (
             draw.at(config.predict_prompts) + 2 * update.at(config.predict_prompts)
         ) / config.predict_every
-    if looks_ahead(trainable(config.intervention), config.micro_batch):
+    if needs_lookahead(trainable(config.intervention), config.micro_batch):
         # The way there is about half of the way back.
         a_step += update.at(batch) / 3
     return loading + imitation * update.at(config.imitation.batch) + steps * a_step
