@@ -4,8 +4,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 
 from entrometer.evaluation.config import EvaluationConfig
-from entrometer.runs.content import content_key
-from entrometer.runs.user_code import code_key
+from entrometer.runs.content import code_key, content_key
 from entrometer.tasks.content import asked_of
 from entrometer.tasks.task import Problem, Task
 

@@ -20,9 +20,13 @@ from entrometer.runs import (
     write_rollouts,
 )
 from entrometer.runs.content import file_sha256
-from entrometer.runs.format import read_about
-from entrometer.runs.parquet import read_parquet
-from entrometer.runs.ragged import from_lists, lists_of, to_lists
+from entrometer.runs.parquet import (
+    from_lists,
+    lists_of,
+    read_about,
+    read_parquet,
+    to_lists,
+)
 
 FORMAT = 1
 """Version of the layout of the second file; a reader refuses any other."""

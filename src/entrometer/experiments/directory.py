@@ -10,11 +10,16 @@ from entrometer.experiments.config import ExperimentConfig
 from entrometer.experiments.inputs import inputs, require_same, unsealed_inputs
 from entrometer.experiments.requests import Subject
 from entrometer.runs import seal, verify, write_json
-from entrometer.runs.about import about_machine
 from entrometer.runs.finished import unsealed
 from entrometer.runs.locations import relative_path, relative_source
 from entrometer.runs.rows import write_rows
-from entrometer.runs.settings import CONFIG, as_json, save_settings, sealed_settings
+from entrometer.runs.settings import (
+    CONFIG,
+    about_machine,
+    as_json,
+    save_settings,
+    sealed_settings,
+)
 
 
 def begin(config: ExperimentConfig, run: Path, store: Path | None, kind: str) -> Path:

@@ -5,7 +5,7 @@ from typing import TypeVar
 
 from entrometer.errors import InvalidValue, MissingKey, nearest_name
 from entrometer.interventions.remedy import Remedy, TokenLosses, require_sound
-from entrometer.runs.user_code import is_users
+from entrometer.runs.content import is_users
 
 Function = TypeVar("Function", bound=TokenLosses)
 

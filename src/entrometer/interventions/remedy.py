@@ -8,7 +8,7 @@ from typing import Any
 from torch import Tensor
 
 from entrometer.errors import InvalidValue
-from entrometer.runs.user_code import code_key
+from entrometer.runs.content import code_key
 
 TokenLosses = Callable[..., Tensor]
 """Maps `TokenTables`, and settings by keyword, to the loss of each token (B, T)."""

@@ -16,8 +16,7 @@ from torch import Tensor
 
 from entrometer.errors import InvalidValue
 from entrometer.policy.policy import Policy
-from entrometer.runs.rollouts import Rollouts, Sampler
-from entrometer.runs.seeds import seeds_for
+from entrometer.runs.rollouts import Rollouts, Sampler, seeds_for
 
 
 def sample(

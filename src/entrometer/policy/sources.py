@@ -9,7 +9,7 @@ from huggingface_hub import snapshot_download
 
 from entrometer.errors import EntrometerError, nearest_name
 from entrometer.runs.atomic import DamagedFile
-from entrometer.runs.hub_names import HubName, hub_name
+from entrometer.runs.locations import HubName, hub_name
 from entrometer.runs.untrusted import JSON_LIMIT
 from entrometer.runs.untrusted import read_json as runs_json
 

@@ -17,8 +17,7 @@ import numpy as np
 from jaxtyping import Int
 
 from entrometer.errors import EntrometerError, InvalidValue, MissingKey, nearest_name
-from entrometer.runs.rollouts import Rollouts, Sampler
-from entrometer.runs.seeds import seeds_for
+from entrometer.runs.rollouts import Rollouts, Sampler, seeds_for
 
 
 class ServerUnavailable(EntrometerError, ConnectionError):

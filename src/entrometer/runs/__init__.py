@@ -1,6 +1,19 @@
 """The run directory: tables with a checked schema, written whole or not at all."""
 
-from entrometer.runs.atomic import DamagedFile, apply_umask, atomic_write, write_json
+from entrometer.runs.atomic import (
+    DamagedFile,
+    RunInUse,
+    apply_umask,
+    atomic_write,
+    hold,
+    write_json,
+)
+from entrometer.runs.columns import (
+    Metrics,
+    logged_metrics,
+    read_metrics,
+    write_metrics,
+)
 from entrometer.runs.complete import (
     IncompleteDirectory,
     checkpoints,
@@ -12,20 +25,13 @@ from entrometer.runs.complete import (
     verify,
     vouched,
 )
-from entrometer.runs.lock import RunInUse, hold
-from entrometer.runs.metrics import (
-    Metrics,
-    logged_metrics,
-    read_metrics,
-    write_metrics,
-)
 from entrometer.runs.rollouts import (
     Rollouts,
     Sampler,
     read_rollouts,
+    response_seeds,
     write_rollouts,
 )
-from entrometer.runs.seeds import response_seeds
 from entrometer.runs.updates import (
     UpdateBatch,
     UpdateSettings,

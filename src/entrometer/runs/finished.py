@@ -5,8 +5,8 @@ from typing import Any
 
 from entrometer.errors import InvalidValue
 from entrometer.runs.atomic import DamagedFile
+from entrometer.runs.columns import Metrics, logged_metrics, read_metrics
 from entrometer.runs.complete import checkpoints, present, verified, vouched
-from entrometer.runs.metrics import Metrics, logged_metrics, read_metrics
 from entrometer.runs.settings import CONFIG
 from entrometer.runs.untrusted import read_json
 

@@ -10,7 +10,7 @@ from entrometer.errors import EntrometerError, nearest_name
 from entrometer.tasks.task import Split
 
 if TYPE_CHECKING:
-    from entrometer.runs.hub_names import HubName
+    from entrometer.runs.locations import HubName
 
 LARGEST_FILE = 2**26
 LONGEST_LINE = 2**16
@@ -44,7 +44,7 @@ def find_file(path: str, split: Split, *, remedy: str) -> Path:
         )
     if not directory.exists() and not directory.parent.is_dir():
         # Here: tasks are imported without tables and arrays.
-        from entrometer.runs.hub_names import hub_name
+        from entrometer.runs.locations import hub_name
 
         name = hub_name(path)
         if name is not None:

@@ -69,14 +69,14 @@ def task_code(name: str) -> str:
     A task that is made by a function is covered as far as the function refers to it.
     """
     # Here: tasks and their verifier are imported without tables and arrays.
-    from entrometer.runs.user_code import code_key
+    from entrometer.runs.content import code_key
 
     return code_key(_TASKS[name]) if name in _TASKS else ""
 
 
 def user_tasks() -> dict[str, Callable[..., Task]]:
     """Return the tasks that a user registered, by name."""
-    from entrometer.runs.user_code import is_users
+    from entrometer.runs.content import is_users
 
     return {name: factory for name, factory in _TASKS.items() if is_users(factory)}
 

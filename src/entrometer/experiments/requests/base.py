@@ -18,7 +18,7 @@ from entrometer.experiments.update_batch import minibatch_rows
 from entrometer.policy import Checkpoint, load_checkpoint
 from entrometer.runs import read_update
 from entrometer.runs.content import content_key
-from entrometer.runs.ragged import list_values
+from entrometer.runs.parquet import list_values
 
 if TYPE_CHECKING:
     from entrometer.experiments.requests.step import Step

@@ -15,7 +15,7 @@ from entrometer.runs import (
     response_seeds,
     write_rollouts,
 )
-from entrometer.runs.ragged import list_values
+from entrometer.runs.parquet import list_values
 from entrometer.tasks import Task, task
 from entrometer.tasks.task import Problem, Split
 

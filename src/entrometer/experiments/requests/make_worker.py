@@ -8,7 +8,7 @@ from typing import Any
 from entrometer.experiments.requests.base import Worker
 from entrometer.interventions.registry import add_remedy, user_remedies
 from entrometer.interventions.remedy import Remedy
-from entrometer.runs.user_code import own_modules
+from entrometer.runs.content import own_modules
 from entrometer.tasks import Task, register
 from entrometer.tasks.registry import user_tasks
 

@@ -23,8 +23,7 @@ from entrometer.estimators import (
     linear_term,
 )
 from entrometer.policy import Policy, sample
-from entrometer.runs.rollouts import Rollouts
-from entrometer.runs.seeds import response_seeds
+from entrometer.runs.rollouts import Rollouts, response_seeds
 from entrometer.training.instruments import (
     Instrument,
     require_complete_parameters,
