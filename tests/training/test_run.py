@@ -147,7 +147,7 @@ def test_a_damaged_newest_checkpoint_is_told_of_and_trained_again(copy, caplog):
     (copy / "checkpoint-2" / "scheduler.pt").unlink()
     with caplog.at_level(logging.WARNING):
         train(CONFIG, copy)
-    (warned,) = [r for r in caplog.records if r.name == "entrometer.training.run"]
+    (warned,) = [r for r in caplog.records if r.name == "entrometer.training.trainer"]
     assert "scheduler.pt" in warned.getMessage()
     assert digests(copy, 2) == expected
 

@@ -9,7 +9,7 @@ from entrometer.errors import InvalidValue
 from entrometer.experiments.batches import local_base, short_names, subject_of
 from entrometer.experiments.config import ExperimentConfig
 from entrometer.policy.checkpoint import read_schedule
-from entrometer.runs import update_path, verified, vouched
+from entrometer.runs import is_sealed_file, update_path, verified
 from entrometer.runs.content import content_key
 from entrometer.runs.finished import is_training
 from entrometer.runs.settings import as_json
@@ -86,7 +86,7 @@ def unsealed_inputs(config: ExperimentConfig) -> list[str]:
         base = local_base(config, path)
         if base is not None and verified(base, names=()) is None:
             found.append(f"its base {base.name}")
-        if is_training(run) and not vouched(run / "config.json"):
+        if is_training(run) and not is_sealed_file(run / "config.json"):
             found.append(f"{run.resolve().name}/config.json")
         updates = (
             update_path(run, step)
@@ -95,6 +95,6 @@ def unsealed_inputs(config: ExperimentConfig) -> list[str]:
         found += [
             f"{update.parent.name}/{update.name}"
             for update in updates
-            if update.is_file() and not vouched(update)
+            if update.is_file() and not is_sealed_file(update)
         ]
     return list(dict.fromkeys(found))

@@ -1,4 +1,4 @@
-"""The run directory: tables with a checked schema, written whole or not at all."""
+"""Run directories: tables with checked schemas, written completely or not at all."""
 
 from entrometer.runs.atomic import (
     DamagedFile,
@@ -17,13 +17,13 @@ from entrometer.runs.columns import (
 from entrometer.runs.complete import (
     IncompleteDirectory,
     checkpoints,
+    is_sealed_file,
     newest_complete,
     present,
     publish,
     seal,
     verified,
     verify,
-    vouched,
 )
 from entrometer.runs.rollouts import (
     Rollouts,
@@ -54,6 +54,7 @@ __all__ = [
     "atomic_write",
     "checkpoints",
     "hold",
+    "is_sealed_file",
     "logged_metrics",
     "newest_complete",
     "present",
@@ -67,7 +68,6 @@ __all__ = [
     "update_path",
     "verified",
     "verify",
-    "vouched",
     "write_json",
     "write_metrics",
     "write_rollouts",

@@ -124,11 +124,11 @@ def verified(
 
 
 def present(path: Path) -> bool:
-    """Whether a file exists; raise if a manifest lists it otherwise."""
-    return vouched(path) or path.is_file()
+    """Whether a file exists; raise if it differs from what a manifest lists."""
+    return is_sealed_file(path) or path.is_file()
 
 
-def vouched(path: Path) -> bool:
+def is_sealed_file(path: Path) -> bool:
     """Compare a file with the manifest that lists it; return False if none does.
 
     This is the manifest of its directory or, for an update batch, of the next
@@ -174,12 +174,12 @@ def damages(directory: Path) -> dict[str, IncompleteDirectory]:
 
 def checkpoints(run: Path) -> list[tuple[int, Path]]:
     """Return N and path of each `checkpoint-N` of a run, sorted, complete or not."""
-    found = []
-    for path in run.iterdir() if run.is_dir() else ():
-        match = _CHECKPOINT.fullmatch(path.name)
-        if match and path.is_dir():
-            found.append((int(match[1]), path))
-    return sorted(found)
+    paths = run.iterdir() if run.is_dir() else ()
+    return sorted(
+        (int(match[1]), path)
+        for path in paths
+        if (match := _CHECKPOINT.fullmatch(path.name)) and path.is_dir()
+    )
 
 
 def newest_complete(run: Path) -> tuple[Path | None, list[IncompleteDirectory]]:

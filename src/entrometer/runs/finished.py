@@ -6,7 +6,7 @@ from typing import Any
 from entrometer.errors import InvalidValue
 from entrometer.runs.atomic import DamagedFile
 from entrometer.runs.columns import Metrics, logged_metrics, read_metrics
-from entrometer.runs.complete import checkpoints, present, verified, vouched
+from entrometer.runs.complete import checkpoints, is_sealed_file, present, verified
 from entrometer.runs.settings import CONFIG
 from entrometer.runs.untrusted import read_json
 
@@ -78,7 +78,7 @@ def unsealed_files(run: Path) -> list[str]:
     files = [run / name for name in names if present(run / name)]
     if run / _EVALUATION not in files:
         files += _evaluations(run)
-    return [p.relative_to(run).as_posix() for p in files if not vouched(p)]
+    return [p.relative_to(run).as_posix() for p in files if not is_sealed_file(p)]
 
 
 def training_metrics(run: Path) -> Metrics:

@@ -1,7 +1,8 @@
 """Parquet files: written atomically, and read only if they decode to a bounded size."""
 
+import json
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from typing import Any, BinaryIO, TypeVar
 
@@ -159,6 +160,32 @@ def from_lists(column: pa.ChunkedArray) -> tuple[np.ndarray, ...]:
         ends = np.cumsum(chunk.value_lengths().to_numpy())
         rows += np.split(values, ends[:-1])
     return tuple(rows)
+
+
+def to_table(
+    schema: pa.Schema, columns: Mapping[str, Any], key: bytes, about: Mapping[str, Any]
+) -> pa.Table:
+    """Return a table of arrays, texts and rows of arrays, with metadata under `key`."""
+    arrays = [
+        to_lists(columns[f.name], f.type)
+        if pa.types.is_list(f.type)
+        # Not as in pandas, which would turn NaN into null.
+        else pa.array(columns[f.name], f.type, from_pandas=False)
+        for f in schema
+    ]
+    metadata = {key: json.dumps(about)}
+    return pa.Table.from_arrays(arrays, schema=schema.with_metadata(metadata))
+
+
+def from_table(table: pa.Table) -> dict[str, Any]:
+    """Return the columns of `to_table` by name."""
+    return {f.name: _from_column(table[f.name], f.type) for f in table.schema}
+
+
+def _from_column(column: pa.ChunkedArray, kind: pa.DataType) -> Any:
+    if pa.types.is_list(kind):
+        return from_lists(column)
+    return tuple(column.to_pylist()) if pa.types.is_string(kind) else column.to_numpy()
 
 
 @cache

@@ -2,7 +2,6 @@
 
 # Axes: N responses.
 
-import json
 import math
 import os
 from collections import Counter
@@ -17,11 +16,11 @@ from jaxtyping import Bool, Float, Int
 
 from entrometer.errors import InvalidValue, ShapeMismatch
 from entrometer.runs.parquet import (
-    from_lists,
+    from_table,
     lists_of,
     read_about,
     read_parquet,
-    to_lists,
+    to_table,
     write_parquet,
 )
 
@@ -233,18 +232,9 @@ def write_rollouts(path: str | os.PathLike[str], rollouts: Rollouts) -> None:
     everything else is read back unchanged.
     """
     about = {"format": FORMAT, "sampler": asdict(rollouts.sampler)}
-    table = pa.Table.from_arrays(
-        [
-            pa.array(rollouts.prompt, pa.int64()),
-            to_lists(rollouts.prompt_tokens, _TOKENS),
-            to_lists(rollouts.response_tokens, _TOKENS),
-            pa.array(rollouts.seed, pa.int64()),
-            pa.array([_valid_unicode(text) for text in rollouts.text], pa.string()),
-            pa.array(rollouts.reward, pa.float64(), from_pandas=False),
-        ],
-        schema=_SCHEMA.with_metadata({_KEY: json.dumps(about)}),
-    )
-    write_parquet(path, table)
+    columns = {name: getattr(rollouts, name) for name in _SCHEMA.names}
+    columns["text"] = [_valid_unicode(text) for text in rollouts.text]
+    write_parquet(path, to_table(_SCHEMA, columns, _KEY, about))
 
 
 def read_rollouts(path: str | os.PathLike[str]) -> Rollouts:
@@ -260,15 +250,7 @@ def read_rollouts(path: str | os.PathLike[str]) -> Rollouts:
 
 def _from_table(table: pa.Table) -> Rollouts:
     about = read_about(table, _KEY, _SCHEMA, version=FORMAT)
-    return Rollouts(
-        prompt=table["prompt"].to_numpy(),
-        prompt_tokens=from_lists(table["prompt_tokens"]),
-        response_tokens=from_lists(table["response_tokens"]),
-        seed=table["seed"].to_numpy(),
-        text=tuple(table["text"].to_pylist()),
-        reward=table["reward"].to_numpy(),
-        sampler=_to_sampler(about.get("sampler")),
-    )
+    return Rollouts(**from_table(table), sampler=_to_sampler(about.get("sampler")))
 
 
 def _to_sampler(values: object) -> Sampler:

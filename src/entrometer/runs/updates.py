@@ -3,11 +3,9 @@
 # Axes: N responses, F reward functions.
 
 import hashlib
-import json
 import os
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -16,11 +14,11 @@ from numpy.typing import ArrayLike
 
 from entrometer.errors import InvalidValue, ShapeMismatch, require_types
 from entrometer.runs.parquet import (
-    from_lists,
+    from_table,
     lists_of,
     read_about,
     read_parquet,
-    to_lists,
+    to_table,
     write_parquet,
 )
 
@@ -148,16 +146,7 @@ def write_update(path: str | os.PathLike[str], batch: UpdateBatch) -> None:
     about = {"format": FORMAT, "settings": asdict(batch.settings)}
     columns = {f.name: getattr(batch, f.name) for f in fields(batch)[:-1]}
     columns["rewards"] = tuple(batch.rewards)
-    arrays = [
-        to_lists(columns[f.name], f.type)
-        if pa.types.is_list(f.type)
-        else pa.array(columns[f.name], f.type)
-        for f in _SCHEMA
-    ]
-    table = pa.Table.from_arrays(
-        arrays, schema=_SCHEMA.with_metadata({_KEY: json.dumps(about)})
-    )
-    write_parquet(path, table)
+    write_parquet(path, to_table(_SCHEMA, columns, _KEY, about))
 
 
 def read_update(path: str | os.PathLike[str]) -> UpdateBatch:
@@ -173,12 +162,7 @@ def read_update(path: str | os.PathLike[str]) -> UpdateBatch:
 
 def _from_table(table: pa.Table) -> UpdateBatch:
     about = read_about(table, _KEY, _SCHEMA, version=FORMAT)
-    columns: dict[str, Any] = {
-        f.name: from_lists(table[f.name])
-        if pa.types.is_list(f.type)
-        else table[f.name].to_numpy()
-        for f in _SCHEMA
-    }
+    columns = from_table(table)
     columns["rewards"] = np.stack(columns["rewards"])
     settings = about["settings"]
     settings |= {k: tuple(settings[k]) for k in ("rewards", "reward_weights")}

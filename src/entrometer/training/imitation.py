@@ -4,7 +4,6 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-import torch
 from datasets import Dataset
 from transformers import PrinterCallback
 from trl import SFTConfig, SFTTrainer
@@ -16,7 +15,7 @@ from entrometer.runs.atomic import naming_full_disk
 from entrometer.tasks import Problem, Task
 from entrometer.training.checkpoint_files import refer_to_base
 from entrometer.training.config import TrainConfig
-from entrometer.training.processes import FsdpTrainer, on_cpu, processes
+from entrometer.training.processes import FsdpTrainer, processes, shared_arguments
 from entrometer.training.trackers import Progress, ShowProgress
 
 
@@ -24,7 +23,7 @@ class ImitationTrainer(FsdpTrainer, SFTTrainer):  # type: ignore[misc]
     """TRL's trainer, which sends nothing to the hub."""
 
     def _send_telemetry(self) -> None:
-        # TRL reports every trainer that is made to the hub, and has no setting for it.
+        # TRL reports every new trainer to the hub unless the environment forbids it.
         pass
 
 
@@ -58,17 +57,11 @@ def imitate(
             learning_rate=settings.learning_rate,
             lr_scheduler_type="linear",
             warmup_steps=settings.warmup,
-            logging_steps=1,
             save_strategy="no",
             completion_only_loss=True,
             shuffle_dataset=False,
             report_to="none",
-            disable_tqdm=True,
-            dataloader_pin_memory=torch.cuda.is_available(),
-            bf16=False,
-            use_cpu=on_cpu(),
-            gradient_checkpointing=False,
-            seed=config.seed,
+            **shared_arguments(config.seed),
         ),
         train_dataset=_demonstrations(task, problems, config),
         processing_class=policy.tokenizer,

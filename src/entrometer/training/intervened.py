@@ -97,8 +97,8 @@ class Intervened(Instrumented):
         place = self._step % n
         if self._lookahead and place == 0:
             self._gradients = self._look_ahead(n)
-        # For TRL's metrics and its forward pass, whose S and H were kept above; the
-        # loss that it returns is dropped.
+        # For TRL's metrics and its forward pass, whose S and H the override above
+        # stored; the loss that it returns is not used.
         super()._compute_loss(model, inputs)
         assert self._graph is not None
         (S, H), self._graph = self._graph, None

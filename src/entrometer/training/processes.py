@@ -27,6 +27,21 @@ def processes() -> Any:
     return PartialState(cpu=on_cpu())
 
 
+def shared_arguments(seed: int) -> dict[str, Any]:
+    """Return the arguments that imitation and Dr-GRPO share."""
+    return {
+        "logging_steps": 1,
+        "disable_tqdm": True,
+        "dataloader_pin_memory": torch.cuda.is_available(),
+        # TRL turns both on by default. Recorded tables are to be in float32, and memory
+        # is limited by the size of micro-batches instead.
+        "bf16": False,
+        "gradient_checkpointing": False,
+        "use_cpu": on_cpu(),
+        "seed": seed,
+    }
+
+
 def sharded() -> bool:
     """Whether `accelerate launch` was configured to shard the model over processes."""
     return fsdp() or deepspeed()

@@ -1,6 +1,5 @@
 """A training run from its config: imitation, then Dr-GRPO, resumed if it stopped."""
 
-import logging
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import asdict, replace
@@ -8,20 +7,13 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-import torch
 from datasets import Dataset
 from transformers import PrinterCallback
 from trl import GRPOConfig
 
 from entrometer.errors import InvalidValue
 from entrometer.policy import Policy, add_adapter, load_policy
-from entrometer.runs import (
-    IncompleteDirectory,
-    checkpoints,
-    hold,
-    newest_complete,
-    verify,
-)
+from entrometer.runs import IncompleteDirectory, checkpoints, hold, verify
 from entrometer.runs.atomic import naming_full_disk
 from entrometer.runs.settings import as_json, difference, sealed_settings
 from entrometer.tasks import Problem, Score, Split, Task, task
@@ -38,9 +30,9 @@ from entrometer.training.probes import (
 from entrometer.training.processes import (
     deepspeed,
     fsdp,
-    on_cpu,
     processes,
     sharded,
+    shared_arguments,
 )
 from entrometer.training.recorder import Recorder
 from entrometer.training.trackers import Progress, ShowProgress, trackers, without_bars
@@ -50,8 +42,6 @@ from entrometer.training.trainable import (
     trainable,
 )
 from entrometer.training.trainer import Trainer
-
-logger = logging.getLogger(__name__)
 
 RewardFunction = Callable[..., list[float]]
 
@@ -82,7 +72,7 @@ def train(config: TrainConfig, run: Path, *, progress: Progress | None = None) -
         _write_config(config, run, chosen)
         start = _start(config, chosen, run, progress)
         trainer = make_trainer(config, chosen, start, run, progress)
-        trainer.train(resume_from_checkpoint=_resume_point(run))
+        trainer.train(resume_from_checkpoint=bool(checkpoints(run)))
 
 
 def _require_same(saved: TrainConfig, config: TrainConfig, run: Path) -> None:
@@ -94,19 +84,6 @@ def _require_same(saved: TrainConfig, config: TrainConfig, run: Path) -> None:
             f"expected a new directory, got {run} with a run of another config: "
             f"{changed}; choose another name, or resume that run"
         )
-
-
-def _resume_point(run: Path) -> str | None:
-    """Return the newest complete checkpoint; None for a run without checkpoints."""
-    newest, refused = newest_complete(run)
-    for error in refused:
-        logger.warning("%s", error)
-    if newest is None and checkpoints(run):
-        raise InvalidValue(
-            f"expected a complete checkpoint in {run}, got only damaged ones: "
-            f"{refused[0]}. Restore one, or start a new run in another directory"
-        )
-    return None if newest is None else str(newest)
 
 
 def prolong(run: Path, additional_steps: int = 0) -> TrainConfig:
@@ -166,13 +143,7 @@ def _fresh(config: TrainConfig) -> Policy:
     policy = load_policy(config.policy)
     if config.adapter is None:
         return policy
-    return add_adapter(
-        policy,
-        rank=config.adapter.rank,
-        alpha=config.adapter.alpha,
-        modules=config.adapter.modules,
-        seed=config.seed,
-    )
+    return add_adapter(policy, **asdict(config.adapter), seed=config.seed)
 
 
 def prompt_table(task: Task, problems: Sequence[Problem]) -> Any:
@@ -305,15 +276,9 @@ def _arguments(config: TrainConfig, run: Path) -> Any:
         temperature=config.temperature,
         max_completion_length=config.max_tokens,
         reward_weights=[1.0, config.format_weight],
-        logging_steps=1,
         save_steps=config.save_every,
         report_to=trackers(config.report_to),
         # Trackers show this name: it should not contain the machine's folders.
         run_name=run.resolve().name,
-        disable_tqdm=True,
-        dataloader_pin_memory=torch.cuda.is_available(),
-        bf16=False,
-        use_cpu=on_cpu(),
-        gradient_checkpointing=False,
-        seed=config.seed,
+        **shared_arguments(config.seed),
     )

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor
+from accelerate.utils import send_to_device
 from torch.distributed.checkpoint.state_dict import get_optimizer_state_dict
 from transformers import TrainerCallback
 from transformers.trainer_utils import rotate_checkpoints
@@ -85,9 +85,11 @@ class Trainer(FsdpTrainer, Intervened, GRPOTrainer):  # type: ignore[misc]
             for error in refused:
                 logger.warning("%s", error)
             if path is None:
+                damage = f", only damaged ones: {refused[0]}" if refused else ""
                 raise InvalidValue(
                     f"expected a complete checkpoint in {self.run}, got "
-                    f"{len(refused)} incomplete ones; start a new run"
+                    f"{len(refused)}{damage}. Restore one, or start a new run in "
+                    "another directory"
                 )
             resume_from_checkpoint = str(path)
         self._resumed = bool(resume_from_checkpoint)
@@ -106,7 +108,7 @@ class Trainer(FsdpTrainer, Intervened, GRPOTrainer):  # type: ignore[misc]
         """Write no model card, which TRL would save with every checkpoint."""
 
     def _send_telemetry(self) -> None:
-        # TRL reports every trainer that is made to the hub, and has no setting for it.
+        # TRL reports every new trainer to the hub unless the environment forbids it.
         pass
 
     def _get_train_sampler(self, dataset: Any = None) -> Any:
@@ -206,7 +208,8 @@ class Trainer(FsdpTrainer, Intervened, GRPOTrainer):  # type: ignore[misc]
             directory / self._window_name(), map_location="cpu", weights_only=True
         )
         self._step = window["step"]
-        self._buffered_inputs = self._on_device(window["inputs"])
+        device = self.accelerator.device
+        self._buffered_inputs = send_to_device(window["inputs"], device)
         for name, values in window["metrics"].items():
             self._metrics["train"][name].extend(values)
         states = json.loads((directory / "instruments.json").read_text())
@@ -214,15 +217,6 @@ class Trainer(FsdpTrainer, Intervened, GRPOTrainer):  # type: ignore[misc]
             instrument.restore(state)
         if (directory / _ADAPTED).is_file():
             self.restore_intervention(json.loads((directory / _ADAPTED).read_text()))
-
-    def _on_device(self, inputs: Any) -> Any:
-        if isinstance(inputs, Tensor):
-            return inputs.to(self.accelerator.device)
-        if isinstance(inputs, dict):
-            return {k: self._on_device(v) for k, v in inputs.items()}
-        if isinstance(inputs, list):
-            return [self._on_device(v) for v in inputs]
-        return inputs
 
     def _window_name(self) -> str:
         return f"window_{self.accelerator.process_index}.pt"
