@@ -11,6 +11,7 @@ from accelerate.utils import (
     DistributedType,
     FullyShardedDataParallelPlugin,
     gather_object,
+    send_to_device,
 )
 from accelerate.utils.launch import prepare_multi_gpu_env
 from torch.distributed.fsdp import StateDictType
@@ -109,6 +110,16 @@ def test_objects_of_one_process_are_gathered_as_they_are(fresh_state):
     PartialState(cpu=True)
     rows = [{"row": 1}, {"row": 0}]
     assert gather_object(rows) == rows
+
+
+def test_a_window_of_inputs_is_sent_to_a_device_as_it_is_nested():
+    """Checkpoints restore the window of TRL: lists, texts and numbers stay."""
+    window = [{"row": torch.arange(2), "text": ["a", "b"], "count": 3, "none": None}]
+    sent = send_to_device(window, torch.device("meta"))
+    assert sent[0]["row"].is_meta
+    rest = {name: x for name, x in sent[0].items() if name != "row"}
+    assert rest == {"text": ["a", "b"], "count": 3, "none": None}
+    assert send_to_device(None, torch.device("meta")) is None
 
 
 def test_an_accelerator_gathers_and_reduces(fresh_state):
