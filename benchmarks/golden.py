@@ -85,7 +85,7 @@ def _tables(folder: Path, name: str) -> dict[str, dict[str, str]]:
         return of_weights | {path.name: _columns(path) for path in sorted(files)}
     if name == "eval":
         # The newest evaluation's own table; its directory is named by a content key.
-        files = [*(folder / "train").glob("evaluation/*/table.parquet")]
+        files = [*(folder / "train").glob("evaluation/*/results/*.parquet")]
         return {path.name: _columns(path) for path in files}
     return {path.name: _columns(path) for path in (folder / name / "results").iterdir()}
 

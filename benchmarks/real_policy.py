@@ -3,12 +3,12 @@
 import numpy as np
 import torch
 
-from entrometer.policy.fresh_adapter import add_adapter
+from entrometer.policy.adapter import add_adapter
 from entrometer.policy.loading import load_policy
 from entrometer.policy.policy import Policy
 from entrometer.policy.sampling import sample
-from entrometer.policy.smollm2 import prepare_smollm2
 from entrometer.runs.rollouts import Rollouts
+from studies.smollm2 import prepare_smollm2
 
 RANK = 8
 

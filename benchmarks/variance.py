@@ -136,7 +136,7 @@ def conditional_mean(world: Enumerated) -> Baseline:
 
 def variance(world: Enumerated, x: Linearised) -> float:
     """Exact variance of one prompt's pull, with one response a prompt."""
-    return float((x.pull**2 / world.probability).sum())
+    return float((x.prompt_influence**2 / world.probability).sum())
 
 
 def _three(change: Linearised, linear: Linearised) -> tuple[Linearised, ...]:

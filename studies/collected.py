@@ -1,13 +1,14 @@
 """What every study does: measure, and keep tables and figures in its folder."""
 
-from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
 from entrometer.api.progress import Ticker
+from entrometer.experiments.experiment import Experiment, run_kinds
+from entrometer.experiments.run import run_experiment
 from entrometer.report import write_figures
-from entrometer.runs.rows import read_rows, write_rows
+from entrometer.runs.rows import read_rows, table_classes, write_rows
 
 REFERENCE = Path(__file__).parent / "reference"
 
@@ -19,42 +20,40 @@ def checkpoints(*steps: int) -> tuple[str, ...]:
     return tuple(str(REFERENCE / f"checkpoint-{step}") for step in steps)
 
 
-def committed_tables(folder: Path, kinds: Mapping[str, type]) -> dict[str, Any]:
-    """Rows of the tables in a study's folder, by name.
+def committed_tables(folder: Path, tables: type[Tables]) -> Tables:
+    """Return the tables in a study's folder.
 
-    A table that experiments gained after the study was measured is left out.
+    A table that an experiment gained after the study was measured is left empty.
     """
-    paths = {name: folder / f"{name}.parquet" for name in kinds}
-    return {
-        name: read_rows(path, kinds[name])
-        for name, path in paths.items()
-        if path.is_file()
-    }
+    paths = {name: folder / f"{name}.parquet" for name in table_classes(tables)}
+    rows = table_classes(tables)
+    return tables(
+        **{n: read_rows(path, rows[n]) for n, path in paths.items() if path.is_file()}
+    )
 
 
 def collected(
-    experiment: Callable[..., Tables],
-    config: object,
-    kinds: Mapping[str, type],
-    *,
-    run: Path,
-    folder: Path,
+    experiment: Experiment[Any, Tables], config: Any, *, run: Path, folder: Path
 ) -> Tables:
-    """Carry out an experiment, or go on with it, and collect what it found.
+    """Run an experiment, or resume it, and collect its tables and figures.
 
     Args:
-        experiment: `measure`, `influence`, `kernel`: config and run to tables.
+        experiment: Its record.
         config: Its settings.
-        kinds: Its tables.
-        run: Its run directory; passes are kept beside it, in `store`.
+        run: Its run directory; passes are kept next to it, in `store`.
         folder: Where tables and figures are collected.
     """
     with Ticker() as ticker:
-        progress = partial(ticker.work, run.name)
-        found = experiment(config, run, store=run.parent / "store", progress=progress)
+        tables = run_experiment(
+            experiment,
+            config,
+            run,
+            store=run.parent / "store",
+            progress=partial(ticker.work, run.name),
+        )
     folder.mkdir(parents=True, exist_ok=True)
-    for table, kind in kinds.items():
-        rows: list[Any] = getattr(found, table)
-        write_rows(folder / f"{table}.parquet", kind, rows)
-    write_figures(run, folder, formats=("svg",))
-    return found
+    for name, row in table_classes(experiment.tables).items():
+        rows: list[Any] = getattr(tables, name)
+        write_rows(folder / f"{name}.parquet", row, rows)
+    write_figures(run, folder, ("svg",), run_kinds())
+    return tables

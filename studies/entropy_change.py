@@ -9,11 +9,9 @@ two hours.
 import sys
 from pathlib import Path
 
-from entrometer.experiments.entropy_change.config import MeasureConfig
-from entrometer.experiments.entropy_change.measure import measure
-from entrometer.experiments.entropy_change.plan import plan
-from entrometer.runs.rows import table_classes
-from entrometer.runs.tables.measure import MeasureTables
+from entrometer.experiments.measure import MEASURE
+from entrometer.experiments.measure.config import MeasureConfig
+from entrometer.experiments.measure.plan import plan
 from studies.collected import checkpoints, collected
 from studies.entropy_change_halves import halves
 from studies.entropy_change_tables import tables
@@ -46,9 +44,8 @@ def main(run: Path) -> None:
     """Measure, collect, print."""
     found = {
         name: collected(
-            measure,
+            MEASURE,
             config,
-            table_classes(MeasureTables),
             run=run / name,
             folder=HERE / name,
         )

@@ -16,9 +16,9 @@ from entrometer.estimators import (
     linear_term,
 )
 from entrometer.estimators.estimate import t_quantile
-from entrometer.experiments.entropy_change.config import MeasureConfig
-from entrometer.experiments.entropy_change.plan import CheckpointPlan
-from entrometer.experiments.entropy_change.tables import evaluated, updated
+from entrometer.experiments.measure.config import MeasureConfig
+from entrometer.experiments.measure.plan import CheckpointPlan
+from entrometer.experiments.measure.tables import evaluated, updated
 
 SPLITS = 500
 

@@ -9,10 +9,8 @@ of its README are printed. Two cores take about an hour.
 import sys
 from pathlib import Path
 
+from entrometer.experiments.influence import INFLUENCE
 from entrometer.experiments.influence.config import InfluenceConfig
-from entrometer.experiments.influence.influence import influence
-from entrometer.runs.rows import table_classes
-from entrometer.runs.tables.influence import InfluenceTables
 from studies.collected import checkpoints, collected
 from studies.influence_tables import tables
 
@@ -33,9 +31,8 @@ def main(run: Path) -> None:
     print(
         tables(
             collected(
-                influence,
+                INFLUENCE,
                 CONFIG,
-                table_classes(InfluenceTables),
                 run=folder,
                 folder=HERE,
             )

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import numpy as np
 
-from entrometer.runs.rows import table_classes
 from entrometer.runs.tables.influence import InfluenceTables, Token
 from studies.chance import HEADS, Difference, chance
 from studies.collected import committed_tables
@@ -21,7 +20,7 @@ HERE = Path(__file__).parent / "influence"
 
 def committed() -> InfluenceTables:
     """The tables that are kept here."""
-    return InfluenceTables(**committed_tables(HERE, table_classes(InfluenceTables)))
+    return committed_tables(HERE, InfluenceTables)
 
 
 def tables(found: InfluenceTables) -> str:

@@ -9,10 +9,8 @@ its README are printed. Two cores take about three hours.
 import sys
 from pathlib import Path
 
-from entrometer.experiments.comparison.compare import compare
-from entrometer.experiments.comparison.config import CompareConfig
-from entrometer.runs.rows import table_classes
-from entrometer.runs.tables.compare import CompareTables
+from entrometer.experiments.compare import COMPARE
+from entrometer.experiments.compare.config import CompareConfig
 from studies.collected import checkpoints, collected
 from studies.interventions_tables import tables
 
@@ -43,9 +41,8 @@ def main(run: Path) -> None:
     """Measure, collect, print."""
     found = {
         name: collected(
-            compare,
+            COMPARE,
             settings,
-            table_classes(CompareTables),
             run=run / f"interventions-{name}",
             folder=HERE / name,
         )

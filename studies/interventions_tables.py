@@ -14,8 +14,7 @@ from pathlib import Path
 import numpy as np
 from scipy import stats
 
-from entrometer.report.agreement import agreement, gain
-from entrometer.runs.rows import table_classes
+from entrometer.report.compare.agreement import agreement, gain
 from entrometer.runs.tables.compare import CompareTables, Outcome
 from studies.chance import HEADS, Difference, chance
 from studies.collected import committed_tables
@@ -33,9 +32,7 @@ Pair = tuple[Outcome, Outcome]
 def committed() -> dict[str, CompareTables]:
     """The comparisons whose tables are kept here."""
     return {
-        kind: CompareTables(
-            **committed_tables(HERE / kind, table_classes(CompareTables))
-        )
+        kind: committed_tables(HERE / kind, CompareTables)
         for kind in ("recorded", "stale")
     }
 

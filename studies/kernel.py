@@ -9,10 +9,8 @@ cores take about twenty minutes.
 import sys
 from pathlib import Path
 
+from entrometer.experiments.kernel import KERNEL
 from entrometer.experiments.kernel.config import KernelConfig
-from entrometer.experiments.kernel.kernel import kernel
-from entrometer.runs.rows import table_classes
-from entrometer.runs.tables.kernel import KernelTables
 from studies.collected import checkpoints, collected
 from studies.kernel_tables import tables
 
@@ -26,13 +24,7 @@ CONFIG = KernelConfig(
 def main(run: Path) -> None:
     """Measure, collect, print."""
     folder = run / "kernel"
-    print(
-        tables(
-            collected(
-                kernel, CONFIG, table_classes(KernelTables), run=folder, folder=HERE
-            )
-        )
-    )
+    print(tables(collected(KERNEL, CONFIG, run=folder, folder=HERE)))
 
 
 if __name__ == "__main__":

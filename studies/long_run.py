@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from entrometer.api.progress import Ticker
-from entrometer.experiments.comparison.config import CompareConfig
+from entrometer.experiments.compare.config import CompareConfig
 from entrometer.recipes import tiny_twin
 from entrometer.runs.rows import write_rows
 from entrometer.training.config import TrainConfig
@@ -68,9 +68,10 @@ def trained(run: Path, loss: str, seed: int) -> LongRun:
     """Train and evaluate, or read what was."""
     import torch
 
-    from entrometer.evaluation import EvaluationConfig, evaluate
+    from entrometer.experiments.evaluation import EVAL
+    from entrometer.experiments.evaluation.config import EvalConfig
+    from entrometer.experiments.run import run_experiment
     from entrometer.runs import checkpoints, newest_complete
-    from entrometer.tasks import task
     from entrometer.training.run import train
 
     torch.set_num_threads(1)
@@ -79,26 +80,24 @@ def trained(run: Path, loss: str, seed: int) -> LongRun:
     newest, _ = newest_complete(here) if here.is_dir() else (None, [])
     if newest is None or newest.name != f"checkpoint-{STEPS}":
         train(settings, here)
-    kept = [(n, p) for n, p in checkpoints(here) if n in (0, STEPS // 2, STEPS)]
-    found = evaluate(
-        here,
-        kept,
-        task(settings.task, **settings.task_settings()),
-        EvaluationConfig(problems=128, max_tokens=settings.max_tokens),
-        base=settings.policy,
+    config_of = EvalConfig(
+        checkpoints=tuple(
+            str(p) for n, p in checkpoints(here) if n in (0, STEPS // 2, STEPS)
+        ),
+        policy=settings.policy,
+        task=settings.task,
+        level=settings.level,
+        temperature=settings.temperature,
+        max_tokens=settings.max_tokens,
     )
+    evaluated = run_experiment(EVAL, config_of, here / "evaluation" / "long-run")
     return LongRun(
         loss=loss,
         seed=seed,
         **{
-            f"{name}_{row.step}": row.measures[measure].value
-            for row in found.rows
-            for name, measure in (
-                ("entropy", "entropy"),
-                ("format", "format_rate"),
-                ("pass_at_1", "pass_at_1"),
-                ("pass_at_8", "pass_at_8"),
-            )
+            f"{row.quantity.removesuffix('_rate')}_{row.step}": row.value
+            for row in evaluated.results
+            if row.quantity in ("entropy", "format_rate", "pass_at_1", "pass_at_8")
         },
     )
 
@@ -107,7 +106,8 @@ def one_step(run: Path, seed: int) -> list[Step]:
     """What one step under each loss does at an early checkpoint of the plain run."""
     import torch
 
-    from entrometer.experiments.comparison.compare import compare
+    from entrometer.experiments.compare import COMPARE
+    from entrometer.experiments.run import run_experiment
 
     torch.set_num_threads(1)
     settings = config(PLAIN, seed)
@@ -122,7 +122,7 @@ def one_step(run: Path, seed: int) -> list[Step]:
         max_tokens=settings.max_tokens,
         max_grad_norm=settings.max_grad_norm,
     )
-    found = compare(compared, run / "one-step" / f"seed-{seed}")
+    found = run_experiment(COMPARE, compared, run / "one-step" / f"seed-{seed}")
     return [
         Step(
             loss=o.settings,

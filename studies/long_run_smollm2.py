@@ -16,7 +16,7 @@ import numpy as np
 
 from entrometer.cli import main
 from entrometer.runs import logged_metrics, read_metrics, write_metrics
-from entrometer.runs.metrics import Metrics
+from entrometer.runs.columns import Metrics
 from studies.markdown import table
 
 STUDIES = Path(__file__).parent

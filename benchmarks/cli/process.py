@@ -36,7 +36,7 @@ def process(arguments: list[str]) -> BaseProcess:
     """The same command, of a server that has torch loaded."""
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(
-        ["benchmarks.cli.process", "entrometer.experiments.entropy_change.measure"]
+        ["benchmarks.cli.process", "entrometer.experiments.measure.measure"]
     )
     return context.Process(target=_main, args=(arguments,))
 

@@ -9,20 +9,23 @@ from benchmarks.harness import Check, worst
 from benchmarks.influence.subject import have
 from entrometer import passes
 from entrometer.calculus import Vector, adamw_update, dot, scale
-from entrometer.experiments.comparison.slopes import measured
+from entrometer.experiments.compare.slopes import measured
 from entrometer.experiments.requests import Worker
+from entrometer.experiments.token_influence.requests import read_fold_gradients
 from entrometer.experiments.update import adjoint
 
 
 def additivity(store: Path) -> tuple[list[Check], dict[str, object]]:
     """A quarter of the recorded batch, at the one of each that is tried."""
-    point = planned(prompts=8, folds=4, minibatches=("1/4",), precision="float64")
-    have(list(point.shared()), store)
+    _, point = planned(prompts=8, folds=4, minibatches=("1/4",), precision="float64")
+    have(list(point.requests()), store)
     found = measured(point, store)
     checkpoint = Worker(store).checkpoint(point.subject)
     trained = checkpoint.policy.trained()
     step = point.plain.read(store)
-    gradients = list(point.adjoint.read_gradients(store))[: len(point.gradients)]
+    gradients = list(read_fold_gradients(point.gradients, store))[
+        : len(point.gradients)
+    ]
     carried = found.carried["entropy"].sum()
 
     def along(v: Vector) -> float:

@@ -7,16 +7,16 @@ from pathlib import Path
 from benchmarks.comparison.subject import planned
 from benchmarks.harness import Check
 from benchmarks.influence.subject import have
-from entrometer.experiments.carry_out import work_left
-from entrometer.experiments.comparison.compare import settled, trial_requests
-from entrometer.experiments.comparison.slopes import measured
+from entrometer.experiments.compare.plan import follow_up
+from entrometer.experiments.compare.slopes import measured
 from entrometer.experiments.requests import Request
+from entrometer.experiments.run import work_left
 
 
 def cost(store: Path) -> tuple[list[Check], dict[str, object]]:
     """Half the prompts of the default, with the recorded batch of 64 responses."""
-    point = planned(prompts=128, minibatches=("1/1",))
-    shared = list(point.shared())
+    config, point = planned(prompts=128, minibatches=("1/1",))
+    shared = list(point.requests())
     one = work_left(shared, store)
     influence = _seconds(shared, store)
     began = time.perf_counter()
@@ -28,7 +28,8 @@ def cost(store: Path) -> tuple[list[Check], dict[str, object]]:
     for objective in ("entropy", "reward"):
         slopes.changes(objective, 1)
     predicting = time.perf_counter() - began
-    trials = trial_requests([settled(point, store)])
+    (followed,) = follow_up(config, [point], store)
+    trials = [r for trial in followed.trials for r in trial.requests()]
     more = work_left(trials, store)
     taking = _seconds(trials, store)
     return [
@@ -49,7 +50,7 @@ def cost(store: Path) -> tuple[list[Check], dict[str, object]]:
             "predicting_all_variants": predicting,
             "steps_that_are_taken": taking,
         },
-        "steps_taken": len({r for r in trials if r.kind == "judged"}),
+        "steps_taken": len({r for r in trials if r.kind == "held-out-forward"}),
     }
 
 

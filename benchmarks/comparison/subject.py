@@ -1,12 +1,12 @@
 """A checkpoint of the reference run, with all interventions to compare there."""
 
 from benchmarks.influence.subject import CHECKPOINT
-from entrometer.experiments.comparison.config import CompareConfig
-from entrometer.experiments.comparison.plan import PointPlan, plan
+from entrometer.experiments.compare.config import CompareConfig
+from entrometer.experiments.compare.plan import PointPlan, plan
 
 
-def planned(**settings: object) -> PointPlan:
-    """The passes of a comparison at one point."""
+def planned(**settings: object) -> tuple[CompareConfig, PointPlan]:
+    """The settings of a comparison, and its passes at one point."""
     config = CompareConfig(
         checkpoints=(str(CHECKPOINT),),
         policy="smollm2",
@@ -14,4 +14,4 @@ def planned(**settings: object) -> PointPlan:
         **settings,  # type: ignore[arg-type]
     )
     (point,) = plan(config)
-    return point
+    return config, point

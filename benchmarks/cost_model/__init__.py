@@ -6,10 +6,10 @@ from typing import Any
 import numpy as np
 import torch
 
+from benchmarks.cost_model.flops.here import architecture_of
 from benchmarks.cost_model.subject import POLICIES, Case, cases
 from benchmarks.cost_model.trial import Trial, trial
 from benchmarks.harness import Check, Report
-from entrometer.experiments.cost_model.here import architecture_of
 from entrometer.policy import Policy
 
 ROUNDS = 5

@@ -6,13 +6,13 @@ from functools import partial
 
 import numpy as np
 
+from benchmarks.cost_model.flops import Architecture, Lengths, Work
+from benchmarks.cost_model.flops import passes as costs
+from benchmarks.cost_model.flops.lengths import pairs
+from benchmarks.cost_model.flops.sampling import sampling
 from benchmarks.real_policy import RANK, random_vector, smollm2
 from entrometer import passes
 from entrometer.estimators import GradientWeights
-from entrometer.experiments.calibrate import pairs
-from entrometer.experiments.cost_model import Architecture, Lengths, Work
-from entrometer.experiments.cost_model import passes as costs
-from entrometer.experiments.cost_model.sampling import sampling
 from entrometer.policy import Policy, sample, tiny_policy
 from entrometer.runs import Rollouts
 from entrometer.runs.rollouts import Sampler

@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from statistics import fmean
 from typing import NamedTuple
 
+from benchmarks.cost_model.flops import Architecture, Machine, Rate, fit_rate
+from benchmarks.cost_model.flops.here import measure_machine
 from benchmarks.cost_model.subject import Case
-from entrometer.experiments.cost_model import Architecture, Machine, Rate, fit_rate
-from entrometer.experiments.cost_model.here import measure_machine
 from entrometer.policy import Policy
 
 SPAN = 1.0

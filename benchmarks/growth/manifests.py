@@ -23,7 +23,7 @@ class Shard:
     needs: tuple["Shard", ...] = ()
 
     @property
-    def home(self) -> int:
+    def required_model(self) -> int:
         """One of twenty checkpoints."""
         return self.number % 20
 
@@ -37,7 +37,7 @@ class Shard:
     def tokens(self, store: Path) -> int:
         return 0
 
-    def carry_out(self, worker: object) -> None:
+    def run(self, worker: object) -> None:
         """Nothing."""
 
 
@@ -67,9 +67,9 @@ def _scheduled(shards: int, repeats: int) -> float:
             began = time.perf_counter()
             manifest = Manifest(Path(folder))
             schedule = Schedule(works, manifest)
-            home = None
-            while (work := schedule.take(home)) is not None:
-                home = work.home
+            required_model = None
+            while (work := schedule.take(required_model)) is not None:
+                required_model = work.required_model
                 schedule.done(work)
                 manifest.add(Row(name_of(work), work.kind, 0, 0.0, "here"))
             taken += time.perf_counter() - began

@@ -16,7 +16,7 @@ from typing import ClassVar
 
 from benchmarks.influence.subject import CHECKPOINT
 from benchmarks.turns import Ended
-from entrometer.engine import Here, Status, quiet
+from entrometer.engine import LocalEngine, Status, quiet
 from entrometer.experiments.batches import evaluation, step_of, subject_of
 from entrometer.experiments.config import ExperimentConfig
 from entrometer.experiments.requests import Draw, Forward, Jvp, Step, Subject, Worker
@@ -43,7 +43,7 @@ class Sized:
         """Make the step that jvps go along."""
         store.mkdir()
         _, _, step = self._asked()
-        Here().carry_out([step], worker=Worker, store=store, progress=quiet)
+        LocalEngine().run([step], worker=Worker, store=store, progress=quiet)
         ended(0)
 
     def pass_over(self, size: int, store: Path, ended: Ended) -> None:
@@ -57,12 +57,12 @@ class Sized:
             left -= 1
             ended(left)
 
-        def carry_out(draws: Sequence[Draw]) -> int:
+        def run(draws: Sequence[Draw]) -> int:
             here = [Forward(subject=subject, rollouts=draw) for draw in draws]
             along = [
                 Jvp(subject=subject, rollouts=draw, steps=(step,)) for draw in draws
             ]
-            rows = Here().carry_out(
+            rows = LocalEngine().run(
                 [*draws, *here, *along],
                 worker=lambda _: worker,
                 store=store,
@@ -71,11 +71,11 @@ class Sized:
             return sum(row.tokens for row in rows)
 
         # What all batches share is read, and warm, before the time is taken.
-        carry_out(evaluation(replace(config, prompts=self.shard, seed=1), subject))
+        run(evaluation(replace(config, prompts=self.shard, seed=1), subject))
         draws, whole = evaluation(config, subject), size // self.shard
         began = time.process_time()
         batches = (draws[i : i + whole] for i in range(0, len(draws), whole))
-        tokens = sum(map(carry_out, batches))
+        tokens = sum(map(run, batches))
         seconds = time.process_time() - began
         took = {
             "seconds_a_token": seconds / tokens,

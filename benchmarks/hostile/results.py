@@ -81,7 +81,7 @@ def _reseal(path: Path, sealed: str) -> None:
     """What somebody does who edits a run: the manifest fits, or there is none."""
     (path / "manifest.json").unlink()
     if sealed == "sealed":
-        seal(path, about={"kind": "entropy change"})
+        seal(path, about={"kind": "measure"})
 
 
 def _report(path: Path) -> list[str]:

@@ -38,7 +38,7 @@ def build(world: Path) -> None:
     _adapter(full, world / "lora" / f"checkpoint-{STEP}")
     _sharded(full, world / "sharded" / f"checkpoint-{STEP}")
     run = write(world / "measured" / "run", measurement(_SHAPE), _SUMMARY, {"a": 1})
-    seal(run, about={"kind": "entropy change"})
+    seal(run, about={"kind": "measure"})
     trained = world / "trained" / "run"
     trained.mkdir(parents=True)
     save_config(TrainConfig(), trained)

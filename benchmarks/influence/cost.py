@@ -8,9 +8,10 @@ from benchmarks.harness import Check
 from benchmarks.influence.one_by_one import moving
 from benchmarks.influence.subject import have, planned
 from entrometer import passes
-from entrometer.experiments.influence.gradients import objective_weights
 from entrometer.experiments.influence.tables import updated
 from entrometer.experiments.requests import Worker
+from entrometer.experiments.token_influence.gradients import objective_weights
+from entrometer.experiments.token_influence.requests import read_fold_gradients
 from entrometer.experiments.update import adjoint
 
 PROMPTS = 48
@@ -36,7 +37,7 @@ def cost(store: Path) -> tuple[list[Check], dict[str, object]]:
 
     def whole() -> None:
         for request in (*point.gradients, update.adjoint, update.carried):
-            request.carry_out(worker)
+            request.run(worker)
         updated(point, update, evaluation, store)
 
     def bare() -> None:
@@ -48,7 +49,7 @@ def cost(store: Path) -> tuple[list[Check], dict[str, object]]:
     _, moved_seconds = moving(policy, evaluation, batch, step, range(MOVED))
     twice.append(_seconds(two_passes))
     all_of_it = _seconds(whole)
-    gradients = update.adjoint.read_gradients(store)
+    gradients = read_fold_gradients(point.gradients, store)
     directions = [adjoint(g, step) for g in gradients]
     N = batch.rollouts.count
     seconds = {

@@ -17,9 +17,9 @@ from entrometer.estimators import (
     change_statistics,
     entropy_change,
 )
-from entrometer.experiments.influence.folds import Evaluation
 from entrometer.experiments.influence.tables import updated
 from entrometer.experiments.requests import Worker
+from entrometer.experiments.token_influence.folds import Evaluation
 from entrometer.experiments.update import StepVectors, adjoint
 from entrometer.experiments.update_batch import Batch
 from entrometer.policy import Policy

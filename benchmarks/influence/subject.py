@@ -2,11 +2,11 @@
 
 from pathlib import Path
 
-from entrometer.engine import Here, quiet
-from entrometer.experiments.carry_out import carry_out
+from entrometer.engine import LocalEngine, quiet
 from entrometer.experiments.influence.config import InfluenceConfig
 from entrometer.experiments.influence.plan import CheckpointPlan, plan
 from entrometer.experiments.requests import Request
+from entrometer.experiments.run import run_requests
 
 CHECKPOINT = Path(__file__).parents[2] / "studies" / "reference" / "checkpoint-40"
 
@@ -27,4 +27,4 @@ def planned(prompts: int, **settings: object) -> CheckpointPlan:
 
 def have(requests: list[Request], store: Path) -> None:
     """Carry out what the store has not."""
-    carry_out(requests, store, quiet, Here())
+    run_requests(requests, store, quiet, LocalEngine())

@@ -6,10 +6,10 @@ from pathlib import Path
 import numpy as np
 
 from entrometer.policy import load_policy, sample
-from entrometer.policy.smollm2 import prepare_smollm2
 from entrometer.runs import Rollouts, read_rollouts, response_seeds, write_rollouts
 from entrometer.tasks import task
-from entrometer.tasks.task import Split
+from entrometer.tasks.registry import Split
+from studies.smollm2 import prepare_smollm2
 
 PROMPTS, RESPONSES = 32, 8
 MAX_TOKENS = 64

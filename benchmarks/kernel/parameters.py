@@ -21,7 +21,7 @@ from entrometer.policy.sampling import sample
 from entrometer.policy.tiny import tiny_policy
 from entrometer.runs.rollouts import Rollouts
 from entrometer.tasks import task
-from entrometer.tasks.task import Split
+from entrometer.tasks.registry import Split
 
 RANKS = (1, 4, 16, 64)
 PROMPTS, RESPONSES, TOKENS = 16, 4, 24

@@ -7,8 +7,8 @@ from transformers import AutoConfig, AutoModelForCausalLM
 from benchmarks.harness import Check
 from benchmarks.real_policy import arithmetic_rollouts, random_vector, smollm2
 from entrometer import passes
+from entrometer.policy.adapter import put_fresh_adapter
 from entrometer.policy.float64 import true_float64
-from entrometer.policy.fresh_adapter import put_fresh_adapter
 from entrometer.policy.policy import Policy
 from entrometer.policy.precision import LowPrecisionSpy, Precision
 from entrometer.policy.sampling import sample

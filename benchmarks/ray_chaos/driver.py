@@ -5,14 +5,14 @@ from pathlib import Path
 
 from benchmarks.ray_chaos.works import works
 from entrometer.engine import quiet
-from entrometer.engine.on_ray import OnRay
+from entrometer.engine.ray_engine import RayEngine
 from entrometer.experiments.requests import Worker
 
 
 def main(address: str, trained: Path, store: Path) -> None:
     store.mkdir(exist_ok=True)
-    engine = OnRay(address=address, workers=3)
-    engine.carry_out(works(trained), worker=Worker, store=store, progress=quiet)
+    engine = RayEngine(address=address, workers=3)
+    engine.run(works(trained), worker=Worker, store=store, progress=quiet)
 
 
 if __name__ == "__main__":

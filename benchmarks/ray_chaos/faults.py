@@ -5,8 +5,8 @@ from pathlib import Path
 
 from benchmarks.harness import Check
 from benchmarks.ray_chaos.works import Broken, works
-from entrometer.engine import FailedWork, Here, StoreTrouble, quiet
-from entrometer.engine.on_ray import OnRay
+from entrometer.engine import FailedWork, LocalEngine, StoreTrouble, quiet
+from entrometer.engine.ray_engine import RayEngine
 from entrometer.engine.work import Engine
 from entrometer.experiments.requests import Draw, Request, Worker
 
@@ -18,14 +18,16 @@ def faults(root: Path, trained: Path) -> tuple[list[Check], dict[str, str]]:
     store = root / "broken"
     store.mkdir()
     broken = Broken(subject=draw.subject, rollouts=draw)
-    told["a pass that always fails"] = _end(OnRay(workers=2), [*asked, broken], store)
+    told["a pass that always fails"] = _end(
+        RayEngine(workers=2), [*asked, broken], store
+    )
     named = broken.path(store).name in told["a pass that always fails"]
     rest = sum(request.path(store).exists() for request in asked)
     checks = [
         Check("a pass that always fails is named", named, at_least=1),
         Check("of the other passes, done", rest / len(asked), at_least=1),
     ]
-    for name, engine in (("here", Here()), ("ray", OnRay(workers=2))):
+    for name, engine in (("here", LocalEngine()), ("ray", RayEngine(workers=2))):
         disk = root / f"disk-{name}"
         disk.mkdir()
         # A hundred and fifty thousand bytes hold a few results, and not all.
@@ -61,7 +63,7 @@ def faults(root: Path, trained: Path) -> tuple[list[Check], dict[str, str]]:
 def _end(engine: Engine, asked: list[Request], store: Path) -> str:
     """What it says in the end; nothing if all went well."""
     try:
-        engine.carry_out(asked, worker=Worker, store=store, progress=quiet)
+        engine.run(asked, worker=Worker, store=store, progress=quiet)
     except (FailedWork, StoreTrouble) as error:
         return str(error)
     return ""

@@ -99,6 +99,6 @@ class Monkey:
 
 def _is_hand(command_line: Path) -> bool:
     try:
-        return b"ray::_Hand" in command_line.read_bytes()
+        return b"ray::RemoteWorker" in command_line.read_bytes()
     except OSError:
         return False

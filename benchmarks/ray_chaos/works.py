@@ -6,17 +6,17 @@ from typing import ClassVar
 
 from entrometer.experiments.batches import evaluation, step_of, subject_of
 from entrometer.experiments.config import ExperimentConfig
-from entrometer.experiments.influence.requests import Adjoint, FoldGradient
 from entrometer.experiments.requests import Draw, Forward, Jvp, Request, Step, Worker
-from entrometer.experiments.requests.divided import with_pieces
+from entrometer.experiments.requests.sharded import with_shards
+from entrometer.experiments.token_influence.requests import Adjoint, FoldGradient
 
 
 class Cut:
     """In pieces of two responses, in trees of more than one level."""
 
-    piece_tokens: ClassVar[int] = 64
+    shard_tokens: ClassVar[int] = 64
     part_tokens: ClassVar[int] = 32
-    fan: ClassVar[int] = 4
+    fan_in: ClassVar[int] = 4
 
 
 class CutStep(Cut, Step):
@@ -43,7 +43,7 @@ class Broken(Forward):
 
     kind: ClassVar[str] = "broken"
 
-    def carry_out(self, worker: Worker) -> None:
+    def run(self, worker: Worker) -> None:
         """Fail."""
         raise ArithmeticError("this one never works")
 
@@ -73,4 +73,4 @@ def works(trained: Path) -> list[Request]:
     along = [Jvp(subject=subject, rollouts=draw, steps=(step,)) for draw in draws]
     adjoint = CutAdjoint(subject=subject, step=step, gradients=gradients)
     asked = [*draws, sampled.batch, *here, step, *gradients, *along, adjoint]
-    return [piece for request in asked for piece in with_pieces(request)]
+    return [piece for request in asked for piece in with_shards(request)]

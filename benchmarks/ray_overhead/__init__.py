@@ -31,8 +31,8 @@ from ray.cluster_utils import Cluster
 from benchmarks.harness import Check, Report
 from benchmarks.ray_overhead.pieces import Pieces, prepared
 from benchmarks.turns import Way, in_turn, twice
-from entrometer.engine import Here
-from entrometer.engine.on_ray import OnRay
+from entrometer.engine import LocalEngine
+from entrometer.engine.ray_engine import RayEngine
 
 HEAD = {"num_cpus": 3, "include_dashboard": False, "include_log_monitor": False}
 """Two workers would share two cores with what the head of a cluster does beside."""
@@ -94,12 +94,12 @@ def run() -> Report:
 
 def _ways(pieces: Pieces, address: str) -> dict[str, Way]:
     def on_ray(workers: int) -> Way:
-        engine = OnRay(address=address, workers=workers)
+        engine = RayEngine(address=address, workers=workers)
         return partial(pieces.by_engine, engine, f"{workers} on Ray", workers)
 
     return {
         "bare": pieces.bare,
-        "here": partial(pieces.by_engine, Here(), "here", 1),
+        "here": partial(pieces.by_engine, LocalEngine(), "here", 1),
         "one worker": on_ray(1),
         "two bare": partial(twice, pieces.bare),
         "two workers": on_ray(2),

@@ -9,11 +9,11 @@ from torch import Tensor
 from benchmarks.influence.subject import CHECKPOINT
 from benchmarks.turns import Ended
 from entrometer import passes
-from entrometer.engine import Engine, Here, Status, quiet
+from entrometer.engine import Engine, LocalEngine, Status, quiet
 from entrometer.experiments.batches import evaluation, step_of, subject_of
 from entrometer.experiments.config import ExperimentConfig
 from entrometer.experiments.requests import Draw, Step, Worker
-from entrometer.experiments.requests.divided import Summands
+from entrometer.experiments.requests.sharded import Summands
 from entrometer.experiments.update import ascent_of, make_step
 from entrometer.experiments.update_batch import sampled_batch
 
@@ -103,7 +103,7 @@ class Pieces:
                 if left % size == 0:
                     ended(left // size)
 
-        engine.carry_out(works, worker=Worker, store=self.store, progress=progress)
+        engine.run(works, worker=Worker, store=self.store, progress=progress)
 
 
 def prepared(store: Path, turns: int) -> Pieces:
@@ -118,5 +118,5 @@ def prepared(store: Path, turns: int) -> Pieces:
     subject = subject_of(config, CHECKPOINT)
     draws = evaluation(config, subject)
     step = step_of(config, subject, "recorded", 40)
-    Here().carry_out([*draws, step], worker=Worker, store=store, progress=quiet)
+    LocalEngine().run([*draws, step], worker=Worker, store=store, progress=quiet)
     return Pieces(draws, step, store, turns)

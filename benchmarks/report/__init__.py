@@ -9,7 +9,7 @@ from benchmarks.harness import Check, Report
 from benchmarks.report import influence
 from benchmarks.report.chromium import Opened, open_page
 from benchmarks.report.hostile import ACTIVE, hostile_texts
-from benchmarks.report.synthetic import Shape, measurement, write
+from benchmarks.report.synthetic import KINDS, Shape, measurement, write
 from entrometer.report import write_report
 from entrometer.runs.tables.measure import MeasureTables, Sample
 
@@ -45,12 +45,12 @@ def run() -> Report:
     with tempfile.TemporaryDirectory() as folder:
         made, summary, config = hostile_run(texts)
         run_ = write(Path(folder, "run"), made, summary, config)
-        page = write_report([run_], Path(folder, "report.html"))
+        page = write_report([run_], Path(folder, "report.html"), KINDS)
         opened = open_page(page, TEXTS)
         bare = _control(Path(folder, "bare.html"), "")
         walled = _control(Path(folder, "walled.html"), POLICY)
         size = page.stat().st_size
-        again = write_report([run_], Path(folder, "again.html"))
+        again = write_report([run_], Path(folder, "again.html"), KINDS)
         differ = page.read_bytes() != again.read_bytes()
         of_tokens, told = influence.checks(Path(folder), texts)
     wrong = altered(opened.answer, made, summary, config)

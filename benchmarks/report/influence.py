@@ -7,7 +7,7 @@ from typing import Any
 
 from benchmarks.harness import Check
 from benchmarks.report.chromium import open_page
-from benchmarks.report.synthetic import write
+from benchmarks.report.synthetic import KINDS, write
 from benchmarks.report.synthetic_comparison import Shape as Compared
 from benchmarks.report.synthetic_comparison import comparison
 from benchmarks.report.synthetic_influence import Shape, influence
@@ -18,7 +18,9 @@ from entrometer.report import write_report
 from entrometer.runs.tables.influence import InfluenceTables, Token
 
 TOKENS = 100_000
-OWN = (Path(report.__file__).parent / "heat" / "heat.js").read_text(encoding="utf-8")
+OWN = (Path(report.__file__).parent / "influence" / "heat.js").read_text(
+    encoding="utf-8"
+)
 TEXTS = """(() => {
   const all = (css) => [...document.querySelectorAll(css)].map((x) => x.textContent);
   const rows = [...document.querySelectorAll('.heat .t')];
@@ -85,8 +87,8 @@ def checks(folder: Path, texts: list[str]) -> tuple[list[Check], dict[str, Any]]
         {},
     )
     # Alone, so that all of the room is its own.
-    page = write_report([run], folder / "tokens.html")
-    both = write_report([run, other, remedies], folder / "both.html")
+    page = write_report([run], folder / "tokens.html", KINDS)
+    both = write_report([run, other, remedies], folder / "both.html", KINDS)
     opened, together = (open_page(p, TEXTS, seconds=180) for p in (page, both))
     answer = opened.answer
     wrong = altered(answer, places)

@@ -2,13 +2,16 @@
 
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from entrometer.report.kinds import PageParts, RunKind
+from entrometer.runs import seal
 from entrometer.runs.rows import table_classes, write_rows
 from entrometer.runs.tables.compare import CompareTables
 from entrometer.runs.tables.influence import InfluenceTables
@@ -24,6 +27,12 @@ from entrometer.runs.tables.measure import (
     Variance,
 )
 
+TABLES: dict[str, type] = {
+    "measure": MeasureTables,
+    "influence": InfluenceTables,
+    "kernel": KernelTables,
+    "compare": CompareTables,
+}
 ETAS = tuple(10.0 ** (e / 2) for e in range(-16, -3))
 RATE = 3e-4
 WAYS = (
@@ -87,8 +96,8 @@ def write(
 ) -> Path:
     """Leave behind what a finished measurement does, for a report to read."""
     (run / "results").mkdir(parents=True)
-    for name, kind in table_classes(type(made)).items():
-        write_rows(run / "results" / f"{name}.parquet", kind, getattr(made, name))
+    for name, row in table_classes(type(made)).items():
+        write_rows(run / "results" / f"{name}.parquet", row, getattr(made, name))
     about = {"versions": {"torch": "2.13.0"}, "seconds": {"passes": 812.4}}
     for name, body in (
         ("summary", summary),
@@ -96,7 +105,19 @@ def write(
         ("about", about),
     ):
         (run / f"{name}.json").write_text(json.dumps(body), encoding="utf-8")
+    (kind,) = [n for n, tables in TABLES.items() if isinstance(made, tables)]
+    seal(run, about={"kind": kind, "finished": True})
     return run
+
+
+def _page_parts(name: str) -> Callable[[], PageParts[Any]]:
+    return lambda: import_module(f"entrometer.report.{name}").PARTS
+
+
+KINDS = {
+    name: RunKind(name, tables, _page_parts(name)) for name, tables in TABLES.items()
+}
+"""The kinds of runs that are made up here, as a report is told of them."""
 
 
 def _term(at: dict[str, str], place: int, h1: float, se: float, shape: Shape) -> Term:

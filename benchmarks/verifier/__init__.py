@@ -17,7 +17,7 @@ from benchmarks.verifier.hostile import hostile
 from benchmarks.verifier.right_forms import RIGHT, Forms
 from benchmarks.verifier.wrong_forms import WRONG
 from entrometer.tasks import Verifier, verify_number
-from entrometer.tasks.verifier_limits import excess
+from entrometer.tasks.verifier import excess
 
 REFERENCE = "72"
 # The same value as a calculation: no number by the grammar, so math-verify reads it.
@@ -31,7 +31,7 @@ PLAIN_SAMPLE = ("$9^{9^9}$", "9**9**9", "$99999999!$", "$((9!)!)!$")
 PLAIN_SECONDS = 4.0
 
 
-class Judged(NamedTuple):
+class HeldOutForward(NamedTuple):
     """One pair, with the verdict and the seconds of this verifier and of the plain."""
 
     pair: Pair
@@ -159,7 +159,7 @@ def agreement() -> tuple[list[Check], dict[str, Any]]:
     }
 
 
-def judge_harmless(pairs: list[Pair]) -> list[Judged]:
+def judge_harmless(pairs: list[Pair]) -> list[HeldOutForward]:
     from math_verify import parse, verify
 
     def judge(pair: Pair) -> tuple[bool, float]:
@@ -174,7 +174,7 @@ def judge_harmless(pairs: list[Pair]) -> list[Judged]:
             start = time.perf_counter()
             plain = verify(parse(pair.reference), parse(pair.answer))
             plain_seconds = time.perf_counter() - start
-            judged.append(Judged(pair, ours, plain, seconds, plain_seconds))
+            judged.append(HeldOutForward(pair, ours, plain, seconds, plain_seconds))
     return judged
 
 

@@ -5,7 +5,7 @@ Usage: python docs/figures/scale.py
 
 from collections.abc import Callable, Iterable, Sequence
 
-from entrometer.experiments.cost_model import (
+from benchmarks.cost_model.flops import (
     H100,
     ITEM_BYTES,
     Architecture,
@@ -16,7 +16,7 @@ from entrometer.experiments.cost_model import (
     passes,
     peak_memory,
 )
-from entrometer.experiments.cost_model.sampling import sampling
+from benchmarks.cost_model.flops.sampling import sampling
 
 RANK = 16
 MODELS: dict[str, dict[str, int | bool]] = {

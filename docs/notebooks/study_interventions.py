@@ -24,7 +24,7 @@ import numpy as np
 import pandas as pd
 from scipy.stats import spearmanr
 
-from entrometer.report.agreement import agreement, gain
+from entrometer.report.compare.agreement import agreement, gain
 from entrometer.runs.rows import read_rows
 from entrometer.runs.tables.compare import Outcome
 

@@ -6,33 +6,24 @@ checkpoints of studies/reference, which stand for any: what is counted is passes
 responses, and the sizes are Qwen2.5-1.5B's.
 """
 
-from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from docs.figures.scale import CALL, EFFICIENCY, MODELS, duration, seconds, size
-from entrometer.experiments.calibrate import Calibration
-from entrometer.experiments.comparison import plan as of_comparison
-from entrometer.experiments.comparison.compare import trial_requests
-from entrometer.experiments.comparison.forecast import likely
-from entrometer.experiments.cost_model import (
+from benchmarks.cost_model.flops import (
     H100,
     ITEM_BYTES,
     Lengths,
-    Rate,
     decoder,
     passes,
     peak_memory,
 )
-from entrometer.experiments.cost_model.sampling import sampling
-from entrometer.experiments.entropy_change import plan as of_measurement
-from entrometer.experiments.forecast import price
-from entrometer.experiments.influence import plan as of_influence
-from entrometer.experiments.influence.gradients import gradient_names
-from entrometer.experiments.influence.removals import checks
-from entrometer.experiments.kernel import plan as of_kernel
-from entrometer.experiments.requests import Request
+from benchmarks.cost_model.flops.sampling import sampling
+from docs.figures.scale import MODELS, duration, seconds, size
+from entrometer.experiments.experiment import experiment
+from entrometer.experiments.requests import Draw, Request
+from entrometer.experiments.run import requests_of
+from entrometer.experiments.token_influence.gradients import gradient_names
 from entrometer.recipes import qwen25_gsm8k
 from entrometer.recipes.qwen25_gsm8k import (
     comparison,
@@ -90,7 +81,7 @@ def training() -> float:
 def evaluating() -> float:
     """GPU-seconds of all checkpoints, the one before the first step among them."""
     checkpoints = TRAINED.steps // TRAINED.save_every + 1
-    drawn = lengths(TEST * evaluation().responses)
+    drawn = lengths(TEST * evaluation(Path()).responses)
     work = sampling(SHAPE, drawn, ITEM, LENGTH) + passes.forward(SHAPE, drawn, ITEM)
     return checkpoints * seconds(MACHINE, SHAPE, work)
 
@@ -113,44 +104,36 @@ def stand_in(config: Any) -> Any:
 
 
 def requests() -> dict[str, list[Request]]:
-    """The passes of each verb."""
-    run = Path("run")
-    measured, influenced, kernel, compared = (
-        stand_in(make(run)) for make in (measurement, influences, kernels, comparison)
-    )
-    points = of_influence.plan(influenced)
-    taken_out = [
-        request
-        for own in checks(influenced, points, NOWHERE)
-        for check in own
-        for request in check.requests()
-    ]
-    trials = [likely(point) for point in of_comparison.plan(compared)]
-    return {
-        "measure": _all(of_measurement.plan(measured)),
-        "influence": _all(points) + taken_out,
-        "kernel": _all(of_kernel.plan(kernel)),
-        "compare": [r for t in trials for r in t.shared()] + trial_requests(trials),
+    """Return the passes of each verb."""
+    made = {
+        "measure": measurement,
+        "influence": influences,
+        "kernel": kernels,
+        "compare": comparison,
     }
+    return {verb: _passes(verb, make(Path("run"))) for verb, make in made.items()}
 
 
-def _all(points: Iterable[Any]) -> list[Request]:
-    return [request for point in points for request in point.requests()]
+def _passes(verb: str, config: Any) -> list[Request]:
+    steps, planned = experiment(verb).steps(), stand_in(config)
+    points = steps.plan(planned)
+    if steps.follow_up is not None:
+        points = steps.follow_up(planned, points, NOWHERE)
+    return list({r.key: r for r in requests_of(points)}.values())
 
 
 def passing(wanted: list[Request]) -> float:
-    """GPU-seconds of some passes, without loading."""
-    rate = Rate(call=CALL * SHAPE.layers, stretch=1 / EFFICIENCY)
-    prices = Calibration(
-        machine=MACHINE,
-        rates={request.stage: rate for request in wanted},
-        first_load=0.0,
-        load=0.0,
-        lengths=((PROMPT, LENGTH),),
-        architecture=SHAPE,
-    )
-    stages, _ = price(wanted, NOWHERE, prices)
-    return sum(stage.seconds for stage in stages.values())
+    """Return the GPU-seconds of some passes, without loading the policy."""
+    batch = 64
+    forward = seconds(MACHINE, SHAPE, passes.forward(SHAPE, lengths(batch), ITEM))
+    total = 0.0
+    for request in wanted:
+        if isinstance(request, Draw):
+            work = sampling(SHAPE, lengths(request.count), ITEM, LENGTH)
+            total += seconds(MACHINE, SHAPE, work)
+        else:
+            total += request.forwards * request.rows * forward / batch
+    return total
 
 
 def time_table() -> str:

@@ -14,7 +14,7 @@ import tyro
 from entrometer.errors import EntrometerError
 from entrometer.runs import atomic_write
 from entrometer.tasks import GSM8K, Split
-from entrometer.tasks.gsm8k_files import find_file, read_rows
+from entrometer.tasks.gsm8k import find_file, read_rows
 
 REMEDY = "Set ENTROMETER_GSM8K to a directory with train.jsonl and test.jsonl."
 

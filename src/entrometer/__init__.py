@@ -5,29 +5,44 @@ from typing import TYPE_CHECKING, Any
 from entrometer.version import __version__
 
 if TYPE_CHECKING:
-    from entrometer.api.calls import compare, influence, kernel, load, measure
+    from entrometer.api.calls import (
+        compare,
+        evaluate,
+        influence,
+        kernel,
+        load,
+        measure,
+        run,
+    )
     from entrometer.api.result import Result, Trained, read
+    from entrometer.experiments.experiment import Experiment, register
 
 __all__ = [
+    "Experiment",
     "Result",
     "Trained",
     "__version__",
     "compare",
+    "evaluate",
     "influence",
     "kernel",
     "load",
     "measure",
     "read",
+    "register",
+    "run",
 ]
 
 
 def __getattr__(name: str) -> Any:
-    """Load the experiments when one is first asked for: `import entrometer` is fast."""
+    """Import the experiments on first use, so that `import entrometer` is fast."""
     if name not in __all__:
         raise AttributeError(f"module 'entrometer' has no attribute {name!r}")
     from entrometer.api import calls, result
+    from entrometer.experiments import experiment
 
-    return getattr(result if hasattr(result, name) else calls, name)
+    homes = (result, calls, experiment)
+    return getattr(next(home for home in homes if hasattr(home, name)), name)
 
 
 def __dir__() -> list[str]:

@@ -1,8 +1,7 @@
-"""Every error that Entrometer raises on purpose, under one root.
+"""Root of all errors that Entrometer raises, and checks that raise them.
 
-Each class is also the standard type that a caller would reach for, so
-`except ValueError` and `except EntrometerError` both work. A message says what was
-expected, what was got and what to do.
+Each class is also a standard type, so `except ValueError` and `except EntrometerError`
+both work. A message says what was expected, what was got and what to do.
 """
 
 from collections.abc import Iterable
@@ -22,7 +21,7 @@ from typing import (
 )
 
 MOST = 1_000_000
-"""Largest number of problems, prompts and the like: planning makes a list of each."""
+"""Largest number of problems or prompts: planning makes a list of them."""
 
 
 class EntrometerError(Exception):
@@ -38,20 +37,19 @@ class InvalidValue(EntrometerError, ValueError):
 
 
 class MissingKey(EntrometerError, KeyError):
-    """A name that a table, a registry or a parameter dict does not hold."""
+    """A name that is missing from a table, a registry or a parameter dict."""
 
     def __str__(self) -> str:
         """Return the message as written."""
-        # KeyError shows the repr of its argument: right for a key, wrong for a
-        # sentence.
+        # KeyError shows the repr of its argument, which suits a key, not a sentence.
         return Exception.__str__(self)
 
 
 def require_types(settings: object, where: str = "") -> None:
-    """Raise `InvalidValue` for a field of a frozen dataclass that is of another type.
+    """Raise `InvalidValue` if a field of a dataclass has another type than declared.
 
-    Settings come from JSON and from callers, and Python's own comparisons would fail
-    with a `TypeError` in the middle of something else. Numbers must be finite.
+    Settings come from JSON and from callers; a wrong type would otherwise raise a
+    `TypeError` in unrelated code. Numbers must be finite.
     """
     assert is_dataclass(settings)
     hints = get_type_hints(type(settings))
@@ -72,7 +70,7 @@ def _is_a(value: object, kind: Any) -> bool:
     if origin is Literal:
         return value in inside
     if origin in (Union, UnionType):
-        return any(_is_a(value, one) for one in inside)
+        return any(_is_a(value, member) for member in inside)
     if origin is tuple:
         if not isinstance(value, tuple):
             return False

@@ -9,8 +9,9 @@ from dataclasses import dataclass
 import pytest
 import torch
 from torch import Tensor, nn
+from torch.func import functional_call
 
-from entrometer.calculus import Vector, functional, trainable_parameters
+from entrometer.calculus import Vector
 
 
 class TinyPolicy(nn.Module):
@@ -61,14 +62,15 @@ def make_policy(dtype: torch.dtype) -> Policy:
         torch.manual_seed(0)
         module = TinyPolicy().to(dtype)
         tokens_BT = torch.randint(7, (5, 6))
-    call = functional(module)
 
     def tables(params: Vector) -> tuple[Tensor, Tensor]:
-        logp_BTV = call(params, tokens_BT[:, :-1]).log_softmax(dim=-1)
+        logits = functional_call(module, dict(params), (tokens_BT[:, :-1],))
+        logp_BTV = logits.log_softmax(dim=-1)
         S_BT = logp_BTV.gather(-1, tokens_BT[:, 1:, None]).squeeze(-1)
         return S_BT, -(logp_BTV.exp() * logp_BTV).sum(dim=-1)
 
-    return Policy(module, trainable_parameters(module), tables)
+    trained = {n: p.detach() for n, p in module.named_parameters() if p.requires_grad}
+    return Policy(module, trained, tables)
 
 
 @pytest.fixture

@@ -6,7 +6,8 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.functional import scaled_dot_product_attention
 from torch.utils.checkpoint import checkpoint
 
-from entrometer.calculus import add, jvp, jvp2, jvp_many, vjp
+from entrometer.calculus import add, jvp, jvp2, vjp
+from entrometer.calculus.derivatives import composite_layer_norm
 from entrometer.errors import InvalidValue, MissingKey, ShapeMismatch
 
 
@@ -87,30 +88,6 @@ def test_vjp_is_the_gradient_that_backward_accumulates(policy, cotangents):
         assert relative(gradient[name], g) < 1e-14
 
 
-@pytest.mark.parametrize("at_once", [None, 1, 2])
-def test_jvp_many_equals_one_by_one(policy, at_once):
-    directions = [policy.direction(seed) for seed in range(5)]
-    many = jvp_many(policy.tables, policy.params, directions, at_once=at_once)
-    for i, v in enumerate(directions):
-        one = jvp(policy.tables, policy.params, v)
-        for table in range(2):
-            assert torch.equal(many.outputs[table], one.outputs[table])
-            assert relative(many.first[table][i], one.first[table]) < 1e-14
-
-
-@pytest.mark.parametrize(("at_once", "evaluations"), [(None, 1), (2, 3)])
-def test_jvp_many_shares_the_primal(policy, at_once, evaluations):
-    calls = []
-
-    def counted(params):
-        calls.append(None)
-        return policy.tables(params)
-
-    directions = [policy.direction(seed) for seed in range(5)]
-    jvp_many(counted, policy.params, directions, at_once=at_once)
-    assert len(calls) == evaluations
-
-
 def test_float32_agrees_with_float64(policy, policy32):
     v = policy.direction(1)
     v32 = {name: t.float() for name, t in v.items()}
@@ -154,10 +131,9 @@ def test_parameter_that_is_not_reached_has_gradient_zero(policy):
     [
         lambda f, p, v: jvp(f, p, v),
         lambda f, p, v: jvp2(f, p, v),
-        lambda f, p, v: jvp_many(f, p, [v, v]),
         lambda f, p, v: vjp(f, p, [torch.ones(5, 5, dtype=torch.float64)] * 2),
     ],
-    ids=["jvp", "jvp2", "jvp_many", "vjp"],
+    ids=["jvp", "jvp2", "vjp"],
 )
 def test_output_cut_from_the_parameters_raises_and_is_not_zero(policy, derivative):
     def cut(params):
@@ -186,14 +162,6 @@ def test_cotangent_of_another_shape_raises(policy):
     ones = torch.ones(5, dtype=torch.float64)
     with pytest.raises(ShapeMismatch, match=r"\[\(5, 5\), \(5, 5\)\]; got \[\(5,\)"):
         vjp(policy.tables, policy.params, (ones, ones))
-
-
-@pytest.mark.parametrize("at_once", [0, -1])
-def test_no_directions_at_once_raises(policy, at_once):
-    with pytest.raises(InvalidValue, match="at least one direction"):
-        jvp_many(policy.tables, policy.params, [policy.direction(1)], at_once=at_once)
-    with pytest.raises(InvalidValue, match="at least one direction"):
-        jvp_many(policy.tables, policy.params, [])
 
 
 def test_non_reentrant_checkpointing_changes_nothing(policy, cotangents):
@@ -227,3 +195,34 @@ def test_attention_needs_the_math_backend():
         pytest.raises(NotImplementedError, match="forward AD"),
     ):
         jvp(attend, {"q": q}, {"q": v})
+
+
+@pytest.mark.parametrize("shape", [(6,), (4, 6)])
+@pytest.mark.parametrize("affine", [True, False])
+def test_composite_is_layer_norm(shape, affine):
+    generator = torch.Generator().manual_seed(0)
+    x, w, b = torch.randn(3, 2, 4, 6, generator=generator, dtype=torch.float64)
+    affine_arguments = (w[(0,) * (3 - len(shape))], b[(0,) * (3 - len(shape))])
+    arguments = affine_arguments if affine else (None, None)
+    expected = torch.nn.functional.layer_norm(x, shape, *arguments, eps=1e-3)
+    got = composite_layer_norm(x, shape, *arguments, eps=1e-3)
+    assert torch.allclose(got, expected, rtol=1e-13, atol=1e-14)
+
+
+@pytest.mark.parametrize(
+    "layer_norm", [torch.nn.functional.layer_norm, torch.layer_norm]
+)
+def test_second_derivative_in_closed_form(layer_norm):
+    # The two values (t, 0) with eps = 1/4 normalise to -+ t / sqrt(1 + t**2), and
+    # weights (1, 2) make the sum -t / sqrt(1 + t**2): second derivative
+    # 3 t / (1 + t**2)**(5/2).
+    t = torch.tensor(0.7, dtype=torch.float64)
+    weight = torch.tensor([1.0, 2.0], dtype=torch.float64)
+
+    def f(params):
+        x = torch.stack((params["t"], torch.zeros_like(t)))
+        return (layer_norm(x, [2], weight, torch.zeros_like(weight), 0.25).sum(),)
+
+    _, first, second = jvp2(f, {"t": t}, {"t": torch.ones_like(t)})
+    assert first[0].item() == pytest.approx(-(1.49**-1.5), rel=1e-14)
+    assert second[0].item() == pytest.approx(2.1 / 1.49**2.5, rel=1e-14)

@@ -80,10 +80,6 @@ def in_our_jvp2(f, x):
     return calculus.jvp2(lambda p: (f(p["x"]),), {"x": x}, {"x": x}).second
 
 
-def in_our_jvp_many(f, x):
-    return calculus.jvp_many(lambda p: (f(p["x"]),), {"x": x}, [{"x": x}] * 2).first
-
-
 def in_our_vjp(f, x):
     cotangent = torch.ones(x.shape[0])
     return calculus.vjp(lambda p: (f(p["x"]),), {"x": x}, (cotangent,)).gradient
@@ -103,7 +99,6 @@ TRANSFORMS = {
     "jvp of functional_call": in_jvp_of_functional_call,
     "our jvp": in_our_jvp,
     "our jvp2": in_our_jvp2,
-    "our jvp_many": in_our_jvp_many,
     "our vjp": in_our_vjp,
 }
 every_transform = pytest.mark.parametrize(

@@ -4,8 +4,8 @@ from typing import Annotated, Literal
 
 import pytest
 import tyro
-
 from entrometer.cli.parse import Flag, parse
+
 from entrometer.errors import InvalidValue
 
 

@@ -9,8 +9,8 @@ import entrometer as em
 from entrometer.api.settings import as_settings, run_directory, trained_settings
 from entrometer.cli import main
 from entrometer.errors import InvalidValue
-from entrometer.experiments.entropy_change import measure as experiment
-from entrometer.experiments.entropy_change.config import MeasureConfig
+from entrometer.experiments.measure import measure as experiment
+from entrometer.experiments.measure.config import MeasureConfig
 from entrometer.runs import hold, seal
 from tests.cli.conftest import SMALL, at
 

@@ -14,7 +14,7 @@ class Piece:
     name: str
     needs: tuple["Piece", ...] = ()
     cost: float = 1.0
-    home: str = "home"
+    required_model: str = "required_model"
     kind: str = "piece"
     fault: str = ""
     """`always` raises; `once` raises the first time; `kill` kills its process once;
@@ -30,7 +30,7 @@ class Piece:
     def tokens(self, store: Path) -> int:
         return 10
 
-    def carry_out(self, worker) -> None:
+    def run(self, worker) -> None:
         begun = self._mark()
         time.sleep(self.seconds)
         if self.fault == "always" or (self.fault == "once" and begun == 1):

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from entrometer.engine import Here, Manifest, quiet, read_log
+from entrometer.engine import LocalEngine, Manifest, quiet, read_log
 from entrometer.engine.manifest import LOG, result_sha256
 from entrometer.engine.vectors import write_vectors
 from entrometer.runs import DamagedFile
@@ -12,7 +12,7 @@ from tests.engine.pieces import Hand, Piece
 
 @pytest.fixture
 def store(tmp_path):
-    Here().carry_out([Piece("a")], worker=Hand, store=tmp_path, progress=quiet)
+    LocalEngine().run([Piece("a")], worker=Hand, store=tmp_path, progress=quiet)
     return tmp_path
 
 

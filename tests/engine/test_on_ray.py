@@ -13,8 +13,8 @@ ray = pytest.importorskip("ray")
 from ray.cluster_utils import Cluster  # noqa: E402
 
 from entrometer.engine import FailedWork, StoreTrouble, quiet, read_log  # noqa: E402
-from entrometer.engine.crew import Crew  # noqa: E402
-from entrometer.engine.on_ray import NoCluster, OnRay, _connect  # noqa: E402
+from entrometer.engine.actor_pool import ActorPool  # noqa: E402
+from entrometer.engine.ray_engine import NoCluster, RayEngine, _connect  # noqa: E402
 from entrometer.errors import InvalidValue  # noqa: E402
 from tests.engine import pieces as module  # noqa: E402
 from tests.engine.pieces import Hand, Piece  # noqa: E402
@@ -36,9 +36,9 @@ def cluster():
     found.shutdown()
 
 
-def carry_out(works, store, progress=quiet, **settings):
-    engine = OnRay(**settings)
-    return engine.carry_out(works, worker=Hand, store=store, progress=progress)
+def run(works, store, progress=quiet, **settings):
+    engine = RayEngine(**settings)
+    return engine.run(works, worker=Hand, store=store, progress=progress)
 
 
 def tree(marks, **settings):
@@ -58,7 +58,7 @@ def places(tmp_path):
 
 def test_every_piece_is_made_once_and_after_what_it_needs(cluster, places):
     store, marks = places
-    rows = carry_out(tree(marks), store)
+    rows = run(tree(marks), store)
     assert sorted(row.name for row in rows) == sorted(
         p.name for p in store.glob("*.txt")
     )
@@ -66,7 +66,7 @@ def test_every_piece_is_made_once_and_after_what_it_needs(cluster, places):
     inner = [f"sum{i}(leaf{2 * i}(),leaf{2 * i + 1}())" for i in range(4)]
     assert (store / "root.txt").read_text() == f"root({','.join(inner)})"
     assert {mark.stat().st_size for mark in marks.iterdir()} == {1}
-    assert carry_out(tree(marks), store) == []
+    assert run(tree(marks), store) == []
     assert not list(store.glob(".*"))
 
 
@@ -74,7 +74,7 @@ def test_a_worker_that_dies_is_replaced_and_its_piece_begun_again(cluster, place
     store, marks = places
     told = []
     works = tree(marks, fault="kill")
-    rows = carry_out(works, store, told.append)
+    rows = run(works, store, told.append)
     assert len(rows) == len(works)
     assert {mark.stat().st_size for mark in marks.iterdir()} == {2}
     assert told[-1].retries == 8
@@ -83,7 +83,7 @@ def test_a_worker_that_dies_is_replaced_and_its_piece_begun_again(cluster, place
 
 def test_a_piece_that_fails_once_is_tried_again(cluster, places):
     store, marks = places
-    rows = carry_out(tree(marks, fault="once"), store)
+    rows = run(tree(marks, fault="once"), store)
     assert len(rows) == 13
     assert {mark.stat().st_size for mark in marks.iterdir()} == {2}
 
@@ -97,7 +97,7 @@ def test_a_piece_that_always_fails_is_named_and_the_rest_is_done(
     bad = Piece("bad", fault=fault)
     works = [bad, *(Piece(f"good{i}") for i in range(4)), Piece("after", (bad,))]
     with pytest.raises(FailedWork, match=r"1 that failed.*bad\.txt: .*; 1 that wait"):
-        carry_out(works, store, workers=2)
+        run(works, store, workers=2)
     assert len(list(store.glob("good*.txt"))) == 4
 
 
@@ -106,7 +106,7 @@ def test_so_many_failures_that_it_is_not_the_pieces_end_it_early(cluster, places
     works = [Piece(f"bad{i}", fault="always", cost=9) for i in range(9)]
     slow = [Piece(f"slow{i}", seconds=0.1) for i in range(50)]
     with pytest.raises(FailedWork, match=r"9 that failed.* 50 more were not waited"):
-        carry_out([*works, *slow], store, workers=1)
+        run([*works, *slow], store, workers=1)
 
 
 def test_a_worker_is_not_spread_over_two_nodes(cluster, places):
@@ -120,7 +120,7 @@ def test_a_worker_is_not_spread_over_two_nodes(cluster, places):
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        carry_out([Piece("a")], store, give_up, cpus=3.0)
+        run([Piece("a")], store, give_up, cpus=3.0)
     cluster.remove_node(second)
     assert told == ["waits for a node of 3 CPU"]
 
@@ -131,14 +131,14 @@ def test_a_worker_is_not_spread_over_two_nodes(cluster, places):
 )
 def test_workers_that_no_cluster_could_hold_are_refused(settings):
     with pytest.raises(InvalidValue, match="expected workers from 0"):
-        OnRay(**settings)
+        RayEngine(**settings)
 
 
 def test_a_full_disk_ends_it_at_once(cluster, places):
     store, _ = places
     works = [Piece("bad", fault="disk", cost=9), *(Piece(f"p{i}") for i in range(50))]
     with pytest.raises(StoreTrouble, match=r"No space left.*make room"):
-        carry_out(works, store, workers=1)
+        run(works, store, workers=1)
     assert len(list(store.glob("p*.txt"))) < 50
 
 
@@ -154,7 +154,7 @@ def test_nodes_may_come_and_go(cluster, places):
         elif nodes and status.workers > 2:
             cluster.remove_node(nodes.pop(), allow_graceful=False)
 
-    rows = carry_out(works, store, change)
+    rows = run(works, store, change)
     assert not nodes
     assert max(most) > 2
     assert most[-1] <= 2
@@ -164,7 +164,7 @@ def test_nodes_may_come_and_go(cluster, places):
 
 def test_a_store_that_a_node_does_not_see_is_refused(cluster, places):
     store, _ = places
-    crew = Crew(OnRay(workers=1), store, Hand)
+    crew = ActorPool(RayEngine(workers=1), store, Hand)
     (store / crew._token).unlink()
     crew.grow(1)
     (ref,) = crew.awaited
@@ -182,7 +182,7 @@ class Unable:
 def test_a_worker_that_cannot_begin_ends_it_and_says_why(cluster, places):
     store, _ = places
     with pytest.raises(FailedWork, match=r"worker to begin.*No module named"):
-        OnRay().carry_out([Piece("a")], worker=Unable, store=store, progress=quiet)
+        RayEngine().run([Piece("a")], worker=Unable, store=store, progress=quiet)
 
 
 @pytest.mark.parametrize("address", ["127.0.0.1:1", "nowhere.invalid:6379"])

@@ -6,8 +6,8 @@ from entrometer.engine.schedule import ATTEMPTS, LOSSES, Schedule
 from tests.engine.pieces import Piece
 
 
-def taken(schedule, home=None):
-    work = schedule.take(home)
+def taken(schedule, required_model=None):
+    work = schedule.take(required_model)
     return None if work is None else work.name
 
 
@@ -53,13 +53,21 @@ def test_a_piece_that_is_asked_for_twice_is_handed_out_once():
 
 
 def test_a_worker_stays_with_what_it_has_loaded():
-    pieces = [Piece("a", cost=9, home="x"), Piece("b", home="y"), Piece("c", home="y")]
+    pieces = [
+        Piece("a", cost=9, required_model="x"),
+        Piece("b", required_model="y"),
+        Piece("c", required_model="y"),
+    ]
     schedule = Schedule(pieces, ())
     assert [taken(schedule, "y") for _ in range(3)] == ["b", "c", "a"]
 
 
 def test_workers_spread_over_the_homes():
-    pieces = [Piece(f"{home}{i}", home=home) for home in "xy" for i in range(4)]
+    pieces = [
+        Piece(f"{required_model}{i}", required_model=required_model)
+        for required_model in "xy"
+        for i in range(4)
+    ]
     schedule = Schedule(pieces, ())
     assert {taken(schedule)[0] for _ in range(2)} == {"x", "y"}
 

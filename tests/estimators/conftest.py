@@ -118,7 +118,7 @@ def assert_standard_error(world) -> Callable[..., None]:
         batches: int = 600,
     ) -> None:
         whole = estimator(world.expectation(sums))
-        psi = whole.pull / world.probability
+        psi = whole.prompt_influence / world.probability
         V = float(world.probability @ psi**2) / n
         rng = np.random.default_rng(0)
         drawn = [estimator(sampled(sums, world.draw(rng, n))) for _ in range(batches)]

@@ -29,11 +29,11 @@ def test_batch_value_is_the_ratio_of_sums(world, batch):
     assert entropy(sums, per="sequence").value == pytest.approx(per_sequence)
 
 
-def test_pulls_are_the_derivative_under_reweighting_of_a_prompt(
+def test_prompt_influences_are_the_derivative_under_reweighting_of_a_prompt(
     world, batch, per, pulls_by_reweighting
 ):
     sums = entropy_statistics(batch.responses, batch.of(world.here).H)
-    pull = entropy(sums, per=per).pull
+    pull = entropy(sums, per=per).prompt_influence
     expected = pulls_by_reweighting(lambda s: entropy(s, per=per), sums)
     assert np.abs(pull - expected).max() < 1e-9 * np.abs(pull).max()
     assert abs(pull.sum()) < 1e-14

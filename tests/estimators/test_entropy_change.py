@@ -129,7 +129,7 @@ def test_weights_are_reported(world, batch, weighting, baseline):
     assert estimate.prompts == 24
 
 
-def test_pulls_are_the_derivative_under_reweighting_of_a_prompt(
+def test_prompt_influences_are_the_derivative_under_reweighting_of_a_prompt(
     world, batch, weighting, baseline, per, pulls_by_reweighting
 ):
     sums = change_statistics(
@@ -139,7 +139,7 @@ def test_pulls_are_the_derivative_under_reweighting_of_a_prompt(
         weighting=weighting,
         baseline=batch.of(baseline),
     )
-    pull = entropy_change(sums, per=per).pull
+    pull = entropy_change(sums, per=per).prompt_influence
     expected = pulls_by_reweighting(lambda s: entropy_change(s, per=per), sums)
     assert np.abs(pull - expected).max() < 1e-8 * np.abs(pull).max()
     assert abs(pull.sum()) < 1e-13

@@ -80,7 +80,7 @@ def test_standard_error_by_folds_is_the_exact_deviation(world, directions):
     for k, sums in enumerate(directions):
         whole = linear_term(world.expectation(sums))
         p = world.probability
-        V = float(p @ (whole.pull / p) ** 2) / PROMPTS
+        V = float(p @ (whole.prompt_influence / p) ** 2) / PROMPTS
         squared = np.array([x.standard_error[k] ** 2 for x in got]) / V
         spread = np.array([(x.value[k] - whole.value) ** 2 for x in got]) / V
         for ratio in (squared, spread):

@@ -127,7 +127,7 @@ def test_another_weighting_is_no_match(world, batch):
     assert left[1] > 0.01 * abs(slope)
 
 
-def test_pulls_are_the_derivative_under_reweighting_of_a_prompt(
+def test_prompt_influences_are_the_derivative_under_reweighting_of_a_prompt(
     world, batch, weighting, baseline, per, pulls_by_reweighting
 ):
     sums = linear_statistics(
@@ -137,7 +137,7 @@ def test_pulls_are_the_derivative_under_reweighting_of_a_prompt(
         weighting=weighting,
         baseline=batch.of(baseline),
     )
-    pull = linear_term(sums, per=per).pull
+    pull = linear_term(sums, per=per).prompt_influence
     expected = pulls_by_reweighting(lambda s: linear_term(s, per=per), sums)
     assert np.abs(pull - expected).max() < 1e-8 * np.abs(pull).max()
     assert abs(pull.sum()) < 1e-13

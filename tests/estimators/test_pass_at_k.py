@@ -31,7 +31,7 @@ def share(values: list[float], responses: int = 1) -> Linearised:
     return Linearised(
         value=float(y.mean()),
         prompt=np.arange(y.size),
-        pull=(y - y.mean()) / y.size,
+        prompt_influence=(y - y.mean()) / y.size,
         effective_samples=float(y.size * responses),
     )
 
@@ -74,7 +74,7 @@ def test_shards_merge_into_the_whole():
     parts = [pass_statistics(prompt[half], correct[half]) for half in halves]
     merged = pass_at_k(PromptSums.merge(parts), 2)
     assert merged.value == whole.value
-    np.testing.assert_array_equal(merged.pull, whole.pull)
+    np.testing.assert_array_equal(merged.prompt_influence, whole.prompt_influence)
 
 
 def test_prompts_weigh_alike_however_many_responses_they_have():

@@ -3,7 +3,7 @@ import pytest
 
 from entrometer.errors import InvalidValue
 from entrometer.estimators import Baseline, Weighting
-from entrometer.estimators.weighting import require_baseline, require_per
+from entrometer.estimators.entropy_change import require_baseline, require_per
 
 ANY = Baseline(b=np.zeros(1), c=np.zeros(1))
 

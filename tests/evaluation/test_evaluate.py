@@ -9,14 +9,14 @@ from importlib import import_module
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
+from entrometer.evaluation import draw, evaluate
+from entrometer.evaluation.shards import measures_path, rollouts_path
 
 from entrometer import passes
 from entrometer.errors import InvalidValue
-from entrometer.evaluation import draw, evaluate
-from entrometer.evaluation.shards import measures_path, rollouts_path
 from entrometer.policy import Precision, eos_tokens, load_policy, sample
 from entrometer.runs import read_rollouts
-from entrometer.tasks.task import Split
+from entrometer.tasks.registry import Split
 from tests.evaluation.toy import Toy
 
 RUN = import_module("entrometer.evaluation.run")

@@ -1,10 +1,10 @@
 from dataclasses import replace
 
 import pytest
-
 from entrometer.evaluation import chosen_problems, evaluation_key
+
 from entrometer.policy.precision import Precision
-from entrometer.tasks.task import Score, Split
+from entrometer.tasks.registry import Score, Split
 from tests.evaluation.toy import Toy
 
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from random import Random
 
-from entrometer.tasks.task import Problem, Score, Split
+from entrometer.tasks.registry import Problem, Score, Split
 
 
 @dataclass(frozen=True)

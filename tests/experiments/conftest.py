@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 import torch
 
-from entrometer.experiments.entropy_change.config import MeasureConfig
-from entrometer.experiments.entropy_change.measure import measure
+from entrometer.experiments.measure.config import MeasureConfig
 from entrometer.training.run import train
+from tests.experiments.runs import measure
 from tests.training.toy import CONFIG as TOY
 from tests.training.toy import quietly
 

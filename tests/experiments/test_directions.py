@@ -5,7 +5,7 @@ import weakref
 import pytest
 import torch
 
-from entrometer.experiments.entropy_change.plan import plan
+from entrometer.experiments.measure.plan import plan
 from entrometer.experiments.requests import Forward, Jvp, Jvp2, Step, Worker
 
 
@@ -75,7 +75,7 @@ def test_passes_leave_it_as_it_was(config, steps, worker, tmp_path):
         Jvp2(subject=step.subject, rollouts=draw, step=step),
         Forward(subject=step.subject, rollouts=draw, step=step, eta=0.5),
     ):
-        request.carry_out(other)
+        request.run(other)
     (held,) = other.directions([step])
     whole = step.read(other.store).direction
     assert all(torch.equal(held[name], whole[name]) for name in whole)

@@ -11,8 +11,8 @@ import pytest
 ray = pytest.importorskip("ray")
 
 from entrometer.engine import FailedWork, quiet  # noqa: E402
-from entrometer.engine.on_ray import OnRay  # noqa: E402
 from entrometer.engine.own_cluster import own_cluster  # noqa: E402
+from entrometer.engine.ray_engine import RayEngine  # noqa: E402
 from entrometer.errors import InvalidValue  # noqa: E402
 from entrometer.experiments.requests.make_worker import MakeWorker  # noqa: E402
 from entrometer.interventions import register  # noqa: E402
@@ -62,7 +62,7 @@ class Uses:
 
     name: str
     kind: str = "uses"
-    home: str = ""
+    required_model: str = ""
     cost: float = 1.0
     needs: tuple = ()
 
@@ -72,7 +72,7 @@ class Uses:
     def tokens(self, store: Path) -> int:
         return 0
 
-    def carry_out(self, worker) -> None:
+    def run(self, worker) -> None:
         import torch
 
         from entrometer.interventions import TokenTables, intervention
@@ -116,8 +116,8 @@ def users(tmp_path, monkeypatch):
         del sys.modules[name]
 
 
-def carry_out(store):
-    return OnRay(workers=1).carry_out(
+def run(store):
+    return RayEngine(workers=1).run(
         [Uses("used")],
         worker=MakeWorker.with_registered(),
         store=store,
@@ -126,7 +126,7 @@ def carry_out(store):
 
 
 def test_a_remedy_and_a_task_of_the_user_are_known_on_ray(cluster, users):
-    (row,) = carry_out(users)
+    (row,) = run(users)
     assert (users / row.name).read_text() == "[-0.5, -2.0] 0.3"
 
 
@@ -134,7 +134,7 @@ def test_a_remedy_that_cannot_be_sent_is_refused_before_any_work(cluster, users)
     held = Lock()
     register("users-closed")(lambda tables: held)
     with pytest.raises(InvalidValue, match=r"intervention 'users-closed'.*lock"):
-        carry_out(users)
+        run(users)
     assert not (users / "used.txt").exists()
     assert not list(users.glob(".seen-*"))
 
@@ -147,5 +147,5 @@ def test_a_worker_that_lacks_a_library_of_the_user_ends_it_before_any_work(
         "entrometer.experiments.requests.make_worker.own_modules", lambda _: []
     )
     with pytest.raises(FailedWork, match=r"worker to begin.*users_"):
-        carry_out(users)
+        run(users)
     assert not (users / "used.txt").exists()

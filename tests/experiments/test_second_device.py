@@ -7,17 +7,14 @@ import numpy as np
 import pytest
 import torch
 
-from entrometer.engine import Here, quiet
-from entrometer.experiments.carry_out import carry_out
-from entrometer.experiments.comparison.config import CompareConfig
-from entrometer.experiments.comparison.plan import plan as plan_comparison
-from entrometer.experiments.entropy_change.plan import plan as plan_measurement
+from entrometer.engine import LocalEngine, quiet
+from entrometer.experiments.compare.config import CompareConfig
+from entrometer.experiments.experiment import experiment, experiment_names
 from entrometer.experiments.influence.config import InfluenceConfig
-from entrometer.experiments.influence.plan import plan as plan_influence
 from entrometer.experiments.kernel.config import KernelConfig
-from entrometer.experiments.kernel.plan import plan as plan_kernel
-from entrometer.experiments.requests import Worker, divided
-from entrometer.experiments.requests.divided import Divided
+from entrometer.experiments.measure.plan import plan as plan_measurement
+from entrometer.experiments.requests import Request, ShardedSum, Worker, sharded
+from entrometer.experiments.run import run_requests
 from entrometer.policy import load_checkpoint
 from entrometer.runs.columns import read_columns
 from tests.second_device import SecondDevice
@@ -25,7 +22,7 @@ from tests.second_device import SecondDevice
 # Transformers asks for autocast of the device's kind, which this torch has not.
 pytestmark = pytest.mark.filterwarnings("ignore:User provided device_type of 'cuda'")
 
-OTHER_TABLES = ("rollouts", "words")
+OTHER_TABLES = ("rollouts", "decoded-texts")
 """Kinds of requests whose tables are of texts."""
 
 
@@ -53,14 +50,18 @@ def test_the_second_device_refuses_what_cuda_refuses():
         assert x.new_zeros(2).device.type == x[1:].device.type == "cuda"
 
 
-def requests_of(config):
-    plans = {
-        CompareConfig: plan_comparison,
-        InfluenceConfig: plan_influence,
-        KernelConfig: plan_kernel,
-    }
-    plan = plans.get(type(config), plan_measurement)
-    return [r for point in plan(config) for r in point.requests()]
+def requests_of(config, store):
+    """Passes of an experiment, with those that follow from the first ones."""
+    record = next(
+        record
+        for record in map(experiment, experiment_names())
+        if record.config is type(config)
+    )
+    steps = record.steps()
+    points = steps.plan(config)
+    if steps.follow_up is not None:
+        points = steps.follow_up(config, points, store)
+    return [r for point in points for r in point.requests()]
 
 
 @pytest.fixture
@@ -81,9 +82,9 @@ def settings(trained):
 @pytest.fixture
 def in_pieces(monkeypatch):
     """One response per piece, so that sums are added up in a tree of files."""
-    monkeypatch.setattr(Divided, "piece_tokens", 6)
-    monkeypatch.setattr(Divided, "part_tokens", 6)
-    monkeypatch.setattr(Divided, "fan", 2)
+    monkeypatch.setattr(Request, "shard_tokens", 6)
+    monkeypatch.setattr(ShardedSum, "part_tokens", 6)
+    monkeypatch.setattr(ShardedSum, "fan_in", 2)
 
 
 def passes_on_both(config, tmp_path):
@@ -92,9 +93,9 @@ def passes_on_both(config, tmp_path):
     for device in ("cpu", "cuda"):
         store = tmp_path / device
         store.mkdir()
-        asked = requests_of(replace(config, device=device))
+        asked = requests_of(replace(config, device=device), store)
         with SecondDevice() if device == "cuda" else nullcontext():
-            carry_out(asked, store, quiet, Here())
+            run_requests(asked, store, quiet, LocalEngine())
         results.append({f"{n}: {r.kind}": r.path(store) for n, r in enumerate(asked)})
     return results
 
@@ -143,18 +144,18 @@ def test_a_divided_comparison_keeps_to_its_device(settings, tmp_path, in_pieces)
     )
     on_cpu, on_device = passes_on_both(asked, tmp_path)
     kinds = {p.name.rpartition("-")[0] for p in (tmp_path / "cuda").iterdir()}
-    assert {"sum", "sum-of-sums", "piece", "advanced"} <= kinds
+    assert {"sum-shard", "sum-of-sums", "table-shard", "policy-after-step"} <= kinds
     require_equal(on_cpu, on_device)
 
 
 def test_a_sum_goes_on_from_its_snapshot_on_its_device(
     settings, config, tmp_path, monkeypatch
 ):
-    monkeypatch.setattr(Divided, "part_tokens", 6)
+    monkeypatch.setattr(ShardedSum, "part_tokens", 6)
     small = replace(config, **settings, device="cuda")
     (point,) = plan_measurement(small)
     step = point.updates[0].step
-    ascent, calls = divided.running_sum, []
+    ascent, calls = sharded.running_sum, []
 
     def cut_short(snapshot, parts, summand, **settings):
         def counted(place):
@@ -165,12 +166,12 @@ def test_a_sum_goes_on_from_its_snapshot_on_its_device(
 
         return ascent(snapshot, parts, counted, **settings, every=0.0)
 
-    monkeypatch.setattr(divided, "running_sum", cut_short)
+    monkeypatch.setattr(sharded, "running_sum", cut_short)
     with SecondDevice():
         with pytest.raises(KeyboardInterrupt):
-            carry_out([step], tmp_path, quiet, Here())
+            run_requests([step], tmp_path, quiet, LocalEngine())
         assert list(tmp_path.glob(".*.snapshot"))
-        carry_out([step], tmp_path, quiet, Here())
+        run_requests([step], tmp_path, quiet, LocalEngine())
     assert calls[:3] == [0, 1, 1]
     assert step.path(tmp_path).exists()
 

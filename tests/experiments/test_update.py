@@ -10,8 +10,8 @@ from entrometer import passes
 from entrometer.calculus import norm
 from entrometer.errors import EntrometerError
 from entrometer.estimators import GradientWeights
-from entrometer.experiments.entropy_change.config import MeasureConfig
-from entrometer.experiments.entropy_change.plan import plan
+from entrometer.experiments.measure.config import MeasureConfig
+from entrometer.experiments.measure.plan import plan
 from entrometer.experiments.update import ascent_of, make_step, read_step, write_step
 from entrometer.experiments.update_batch import recorded_batch, sampled_batch
 from entrometer.policy import load_checkpoint

@@ -31,8 +31,8 @@ def hand(*, p, r=1.0, A, H=0.5, mask=None, **rest):
     )
 
 
-def pull(rows):
-    """What alpha is where each token's own -dl/dS is as given: over B and L."""
+def scaled(rows):
+    """Token weights α where -dl/dS of each token is as given: divided by BL."""
     return table(rows) / (len(rows) * LIMIT)
 
 

@@ -23,8 +23,8 @@ def tokens(ratios, advantages, logprobs=None):
     )
 
 
-def pulls(text, ratios, advantages, logprobs=None):
-    """How much each of some tokens is made likelier."""
+def alphas(text, ratios, advantages, logprobs=None):
+    """Token weights α of one response."""
     tables = tokens(ratios, advantages, logprobs)
     alpha, gamma = intervention(text).coefficients(tables)
     assert not gamma.any()
@@ -59,7 +59,7 @@ def random_tables(seed=0, *, spread=0.4, rows=40, width=9, length_limit=12):
 
 
 def difference_from_plain(text, tables):
-    """Largest difference of pulls, over the largest pull."""
+    """Largest difference of token weights, over the largest weight."""
     own = intervention(text).coefficients(tables).alpha
     plain = intervention(PLAIN).coefficients(tables).alpha
     assert own.isfinite().all()

@@ -1,7 +1,7 @@
 import pytest
 
 from entrometer.interventions import intervention
-from tests.interventions.hand import hand, pull, same, table
+from tests.interventions.hand import hand, same, scaled, table
 
 
 def two(H):
@@ -15,7 +15,7 @@ def two(H):
 def test_the_bonus_is_paid_up_to_the_target(H, gamma):
     # Mean H is 0.2, 0.195, 0.205; the target 0.2; two tokens share 0.01.
     found = intervention("adaptive-bonus").coefficients(two(H))
-    same(found.alpha, pull([[0.5, 0.55]]))
+    same(found.alpha, scaled([[0.5, 0.55]]))
     same(found.gamma, table([[gamma, gamma]]))
 
 

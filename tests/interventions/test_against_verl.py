@@ -150,7 +150,7 @@ def test_clip_cov_of_verl_drops_as_many_of_the_same_candidates(answers):
 
 
 def test_verl_divides_by_the_deviation_and_a_millionth(answers):
-    """Ours and TRL's have 1e-4, so its pulls are larger by that over the deviation."""
+    """Ours and TRL's have 1e-4, so its α is larger by that ratio."""
     _, tables = CASES["grpo", 0.0]
     scaled = tables.A / (deviation(tables) + 1e-4)
     # It was given ours for rewards, and their deviation is a little below 1.

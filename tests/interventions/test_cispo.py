@@ -1,16 +1,16 @@
-"""CISPO against pulls worked out by hand."""
+"""CISPO against token weights worked out by hand."""
 
 import pytest
 
-from tests.interventions.ratio_tables import plain_on_policy_only, pulls
+from tests.interventions.ratio_tables import alphas, plain_on_policy_only
 
 
 def test_no_token_loses_its_pull():
     ratios = [0.01, 0.5, 1.0, 4.9, 5.1, 80.0]
-    assert pulls("cispo", ratios, [2.0] * 6) == pytest.approx(
+    assert alphas("cispo", ratios, [2.0] * 6) == pytest.approx(
         [0.02, 1.0, 2.0, 9.8, 10.0, 10.0], abs=1e-12
     )
-    assert pulls("cispo", ratios, [-1.0] * 6) == pytest.approx(
+    assert alphas("cispo", ratios, [-1.0] * 6) == pytest.approx(
         [-0.01, -0.5, -1.0, -4.9, -5.0, -5.0], abs=1e-12
     )
 
@@ -18,10 +18,10 @@ def test_no_token_loses_its_pull():
 def test_the_lower_side_bounds_the_weight_too():
     text = "cispo:low=0.2,high=0.28"
     ratios = [0.1, 0.81, 1.0, 1.27, 2.0]
-    assert pulls(text, ratios, [1.0] * 5) == pytest.approx(
+    assert alphas(text, ratios, [1.0] * 5) == pytest.approx(
         [0.8, 0.81, 1.0, 1.27, 1.28], abs=1e-12
     )
-    assert pulls(text, ratios, [-3.0] * 5) == pytest.approx(
+    assert alphas(text, ratios, [-3.0] * 5) == pytest.approx(
         [-2.4, -2.43, -3.0, -3.81, -3.84], abs=1e-12
     )
 

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from entrometer.interventions import intervention
-from tests.interventions.hand import hand, pull, same
+from tests.interventions.hand import hand, same, scaled
 
 E = math.e
 
@@ -30,8 +30,8 @@ def test_one_of_the_candidates_loses_its_gradient_by_a_lot():
 
 def test_what_is_lost_pulls_no_more_and_the_rest_as_plain():
     found = intervention("clip-cov:rho=0.4").coefficients(hand(**SIX))
-    same(found.alpha, pull([[2.0, 2.0, 0.0], [0.0, -2.0, -2.0]]))
-    same(found.gamma, pull([[0.0] * 3] * 2))
+    same(found.alpha, scaled([[2.0, 2.0, 0.0], [0.0, -2.0, -2.0]]))
+    same(found.gamma, scaled([[0.0] * 3] * 2))
 
 
 @pytest.mark.parametrize(("rho", "count"), [(0.0, 1), (0.32, 1), (0.34, 2), (0.99, 2)])
@@ -52,7 +52,7 @@ def test_a_token_that_the_clip_binds_is_no_candidate():
     # At 2.1 the clip binds where A > 0 and not where A < 0.
     r = [[1.0, 1.0, 2.1], [2.1, 1.0, 1.0]]
     found = intervention("clip-cov:rho=0.5").coefficients(hand(**SIX, r=r))
-    same(found.alpha, pull([[2.0, 2.0, 0.0], [0.0, -2.0, -2.0]]))
+    same(found.alpha, scaled([[2.0, 2.0, 0.0], [0.0, -2.0, -2.0]]))
     assert lost("clip-cov:rho=0.5", hand(**SIX, r=r)).tolist() == [
         [False] * 3,
         [True, False, False],
@@ -62,7 +62,7 @@ def test_a_token_that_the_clip_binds_is_no_candidate():
 def test_the_clip_is_wide():
     r = [[0.5, 1.5, 1.0], [1.0, 1.9, 0.3]]
     found = intervention("clip-cov:lower=10,upper=11").coefficients(hand(**SIX, r=r))
-    same(found.alpha, pull([[1.0, 3.0, 2.0], [-2.0, -3.8, -0.6]]))
+    same(found.alpha, scaled([[1.0, 3.0, 2.0], [-2.0, -3.8, -0.6]]))
 
 
 def test_what_is_not_counted_has_no_part_in_the_means():

@@ -2,7 +2,7 @@ import pytest
 
 from entrometer.errors import MissingKey
 from entrometer.interventions import intervention
-from tests.interventions.hand import hand, pull, same, table
+from tests.interventions.hand import hand, same, scaled, table
 
 # D = C - p(H + log p): at p = 1 and H = 1 it is C - 1. Mean 0, squares 36 over 9: σ
 # is 2.
@@ -17,14 +17,17 @@ def tables_of(A, shift=0.0, **rest):
 @pytest.mark.parametrize(("mu", "kept"), [(1.99, 0.0), (2.01, 1.0)])
 def test_a_wrong_token_that_far_is_dropped(mu, kept):
     found = intervention(f"clip-v:mu={mu},most=1").coefficients(tables_of(ALL))
-    same(found.alpha, pull([[-0.5, -0.5, -0.5 * kept], [-0.5] * 3, [-0.5] * 3]))
-    same(found.gamma, pull([[0.0] * 3] * 3))
+    same(
+        found.alpha,
+        scaled([[-0.5, -0.5, -0.5 * kept], [-0.5] * 3, [-0.5] * 3]),
+    )
+    same(found.gamma, scaled([[0.0] * 3] * 3))
 
 
 def test_the_mean_is_not_taken_off():
     # 2 more everywhere leaves σ, and D is 3, 1, 6 / 3, 1, -2 / 2, 2, 2.
     found = intervention("clip-v:mu=1.4,most=1").coefficients(tables_of(ALL, shift=2.0))
-    same(found.alpha, pull([[0.0, -0.5, 0.0], [0.0, -0.5, -0.5], [-0.5] * 3]))
+    same(found.alpha, scaled([[0.0, -0.5, 0.0], [0.0, -0.5, -0.5], [-0.5] * 3]))
 
 
 @pytest.mark.parametrize(
@@ -35,7 +38,7 @@ def test_no_more_than_a_share_is_dropped_those_farthest_out(most, row):
     # Of 9 tokens: at least 1; ⌊2.7⌋ = 2, the earlier of equal ones; ⌊1.8⌋ = 1.
     text = f"clip-v:mu=0.4,most={most}"
     found = intervention(text).coefficients(tables_of(ALL))
-    same(found.alpha, pull([row, [-0.5] * 3, [-0.5] * 3]))
+    same(found.alpha, scaled([row, [-0.5] * 3, [-0.5] * 3]))
 
 
 @pytest.mark.parametrize("r", [1.0, 0.9, 1.1])
@@ -44,7 +47,7 @@ def test_right_tokens_are_kept_at_any_distance_and_take_no_place(r):
     found = intervention("clip-v:mu=0.4").coefficients(tables_of(A, r=r))
     same(
         found.alpha,
-        pull([[0.5 * r] * 3, [0.0, -0.5 * r, -0.5 * r], [-0.5 * r] * 3]),
+        scaled([[0.5 * r] * 3, [0.0, -0.5 * r, -0.5 * r], [-0.5 * r] * 3]),
     )
 
 
@@ -56,12 +59,12 @@ def test_the_quantity_is_that_of_the_token_less_that_of_the_policy():
     for mu, kept in ((1.999, 0.0), (2.001, 1.0)):
         tables = hand(p=[[0.25, 0.25]], A=[[-0.5]], H=0.6, concentration=C)
         found = intervention(f"clip-v:mu={mu}").coefficients(tables)
-        same(found.alpha, pull([[-0.5, -0.5 * kept]]))
+        same(found.alpha, scaled([[-0.5, -0.5 * kept]]))
 
 
 def test_the_clip_is_plain():
     found = intervention("clip-v:mu=100").coefficients(tables_of(ALL, r=0.7))
-    same(found.alpha, pull([[0.0] * 3] * 3))
+    same(found.alpha, scaled([[0.0] * 3] * 3))
 
 
 def test_without_its_table_it_says_so():

@@ -2,7 +2,7 @@ import pytest
 
 from entrometer.errors import InvalidValue
 from entrometer.interventions import intervention
-from tests.interventions.hand import hand, pull, same
+from tests.interventions.hand import hand, same, scaled
 
 
 def four(H, progress, **rest):
@@ -30,8 +30,8 @@ def four(H, progress, **rest):
 @pytest.mark.parametrize("r", [1.0, 1.1])
 def test_one_sign_alone_outside_a_band_that_declines(H, progress, right, wrong, r):
     found = intervention("entrocraft").coefficients(four(H, progress, r=r))
-    same(found.alpha, pull([[0.5 * r * right] * 2, [-0.5 * r * wrong] * 2]))
-    same(found.gamma, pull([[0.0] * 2] * 2))
+    same(found.alpha, scaled([[0.5 * r * right] * 2, [-0.5 * r * wrong] * 2]))
+    same(found.gamma, scaled([[0.0] * 2] * 2))
 
 
 def test_it_is_the_mean_entropy_of_the_counted_tokens():
@@ -44,13 +44,13 @@ def test_it_is_the_mean_entropy_of_the_counted_tokens():
     above = intervention("entrocraft:upper_start=0.69").coefficients(
         four(H, 0.0, mask=mask)
     )
-    same(inside.alpha, pull([[0.5, 0.5], [-0.5, 0.0]]))
-    same(above.alpha, pull([[0.5, 0.5], [0.0, 0.0]]))
+    same(inside.alpha, scaled([[0.5, 0.5], [-0.5, 0.0]]))
+    same(above.alpha, scaled([[0.5, 0.5], [0.0, 0.0]]))
 
 
 def test_the_clip_is_plain():
     found = intervention("entrocraft").coefficients(four(0.65, 0.0, r=0.7))
-    same(found.alpha, pull([[0.35, 0.35], [0.0, 0.0]]))
+    same(found.alpha, scaled([[0.35, 0.35], [0.0, 0.0]]))
 
 
 def test_a_band_upside_down_is_refused():

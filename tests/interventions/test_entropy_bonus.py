@@ -1,7 +1,7 @@
 import pytest
 
 from entrometer.interventions import intervention
-from tests.interventions.hand import LIMIT, hand, pull, same, table
+from tests.interventions.hand import LIMIT, hand, same, scaled, table
 
 MASK = [[True, True, True], [True, True, False]]
 FIVE = {
@@ -29,7 +29,7 @@ def test_the_loss_has_the_mean_entropy_of_the_counted_tokens():
 )
 def test_gamma_is_the_bonus_and_alpha_is_plain(r, alpha):
     found = intervention("entropy-bonus").coefficients(hand(**FIVE, r=r))
-    same(found.alpha, pull(alpha))
+    same(found.alpha, scaled(alpha))
     same(found.gamma, table([[0.002, 0.002, 0.002], [0.002, 0.002, 0.0]]))
 
 

@@ -5,7 +5,7 @@ import torch
 
 from entrometer.errors import MissingKey
 from entrometer.interventions import intervention
-from tests.interventions.hand import hand, pull, same, table
+from tests.interventions.hand import hand, same, scaled, table
 
 # Σ|I_h| = 8 and Σ|I_J| = 4: a price of 1 is λ = 1/2.
 I_h = table([[-4.0, 1.0], [2.0, -1.0]])
@@ -31,8 +31,8 @@ def four(pair=(I_h, I_J), **rest):
 @pytest.mark.parametrize("r", [1.0, 0.9, 1.1])
 def test_a_token_is_kept_if_it_is_worth_its_entropy(price, kept, r):
     found = intervention(f"frontier:price={price}").coefficients(four(r=r))
-    same(found.alpha, r * pull([[0.5] * 2, [-0.5] * 2]) * torch.tensor(kept))
-    same(found.gamma, pull([[0.0] * 2] * 2))
+    same(found.alpha, r * scaled([[0.5] * 2, [-0.5] * 2]) * torch.tensor(kept))
+    same(found.gamma, scaled([[0.0] * 2] * 2))
 
 
 def test_the_price_has_no_unit():
@@ -61,19 +61,19 @@ def test_what_is_not_counted_has_no_part_in_the_scale():
     mask = [[False, True], [True, True]]
     for price, kept in ((0.59, 0.0), (0.61, -0.5)):
         found = intervention(f"frontier:price={price}").coefficients(four(mask=mask))
-        same(found.alpha, pull([[0.0, 0.5], [kept, 0.0]]))
+        same(found.alpha, scaled([[0.0, 0.5], [kept, 0.0]]))
 
 
 @pytest.mark.parametrize("price", [0.0, 1.0])
 def test_where_nothing_moves_entropy_reward_decides(price):
     tables = four((torch.zeros_like(I_h), I_J))
     found = intervention(f"frontier:price={price}").coefficients(tables)
-    same(found.alpha, pull([[0.5, 0.5], [0.0, 0.0]]))
+    same(found.alpha, scaled([[0.5, 0.5], [0.0, 0.0]]))
 
 
 def test_the_clip_is_plain():
     found = intervention("frontier:price=1").coefficients(four(r=0.7))
-    same(found.alpha, pull([[0.0, 0.35], [0.0, 0.0]]))
+    same(found.alpha, scaled([[0.0, 0.35], [0.0, 0.0]]))
 
 
 def test_without_its_tables_it_says_so():

@@ -1,4 +1,4 @@
-"""KL-Cov against selections and pulls worked out by hand."""
+"""KL-Cov against selections and token weights worked out by hand."""
 
 from dataclasses import replace
 
@@ -7,8 +7,8 @@ import torch
 
 from entrometer.interventions import intervention
 from tests.interventions.ratio_tables import (
+    alphas,
     plain_on_policy_only,
-    pulls,
     random_tables,
     tokens,
 )
@@ -21,25 +21,27 @@ S = [-1.0, -2.0, -3.0, -3.5, -0.5]
 def test_the_top_of_the_covariance_is_held():
     ratios = [2.0, 0.5, 3.0, 0.5, 1.5]
     free = [2.0, 1.0, 3.0, -0.5, -4.5]
-    assert pulls("kl-cov:beta=0", ratios, A, S) == pytest.approx(free, abs=1e-12)
+    assert alphas("kl-cov:beta=0", ratios, A, S) == pytest.approx(free, abs=1e-12)
     # ⌊0.39 · 5⌋ = 1: the fourth, which is less likely than it was, is pulled back up.
     one = [2.0, 1.0, 3.0, -0.5 + 0.7, -4.5]
     text = "kl-cov:rho=0.39,beta=0.7"
-    assert pulls(text, ratios, A, S) == pytest.approx(one, abs=1e-12)
+    assert alphas(text, ratios, A, S) == pytest.approx(one, abs=1e-12)
     # ⌊0.41 · 5⌋ = 2: the first too, which is likelier than it was.
     two = [2.0 - 0.7, 1.0, 3.0, -0.5 + 0.7, -4.5]
     text = "kl-cov:rho=0.41,beta=0.7"
-    assert pulls(text, ratios, A, S) == pytest.approx(two, abs=1e-12)
+    assert alphas(text, ratios, A, S) == pytest.approx(two, abs=1e-12)
 
 
 def test_one_token_is_held_however_small_the_share():
-    assert pulls("kl-cov", [1.0] * 3 + [0.5, 1.0], A, S) == pytest.approx(
+    assert alphas("kl-cov", [1.0] * 3 + [0.5, 1.0], A, S) == pytest.approx(
         [1.0, 2.0, 1.0, -0.5 + 1.0, -3.0], abs=1e-12
     )
 
 
 def test_there_is_no_clip():
-    assert pulls("kl-cov:beta=0", [0.01, 50.0], [-1, 1]) == pytest.approx([-0.01, 50.0])
+    assert alphas("kl-cov:beta=0", [0.01, 50.0], [-1, 1]) == pytest.approx(
+        [-0.01, 50.0]
+    )
 
 
 def test_it_is_plain_where_every_ratio_is_1():
@@ -48,7 +50,7 @@ def test_it_is_plain_where_every_ratio_is_1():
 
 def test_the_smallest_step_away_brings_the_whole_penalty():
     r = 1 + 1e-9
-    assert pulls("kl-cov:rho=1", [r, 1 / r], [1.0, -1.0]) == pytest.approx(
+    assert alphas("kl-cov:rho=1", [r, 1 / r], [1.0, -1.0]) == pytest.approx(
         [0.0, 0.0], abs=1e-8
     )
 

@@ -5,7 +5,7 @@ import torch
 
 from entrometer.interventions import intervention
 from entrometer.tokens import dr_grpo_loss
-from tests.interventions.hand import LIMIT, hand, pull, same, table
+from tests.interventions.hand import LIMIT, hand, same, scaled, table
 
 MASK = [[True, True, True], [True, True, False]]
 
@@ -39,7 +39,7 @@ def test_dr_grpo_by_hand():
     # Rewards: 0.5, 0.6 (clipped at 1.2), 0.35; losses 0.325 and 0.2 (clipped at 0.8).
     same(intervention("dr-grpo").loss(five()), table(-(1.45 - 0.525) / 10))
     found = intervention("dr-grpo").coefficients(five())
-    same(found.alpha, pull([[0.5, 0.0, 0.35], [-0.325, 0.0, 0.0]]))
+    same(found.alpha, scaled([[0.5, 0.0, 0.35], [-0.325, 0.0, 0.0]]))
 
 
 def test_grpo_by_hand():
@@ -72,4 +72,4 @@ def test_grpo_clips_as_plain():
 
 def test_a_group_of_one_has_no_say():
     tables = hand(p=[[0.5]], A=[[0.0]])
-    same(intervention("grpo").coefficients(tables).alpha, pull([[0.0]]))
+    same(intervention("grpo").coefficients(tables).alpha, scaled([[0.0]]))

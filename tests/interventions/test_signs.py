@@ -1,7 +1,7 @@
 import pytest
 
 from entrometer.interventions import intervention
-from tests.interventions.hand import hand, pull, same
+from tests.interventions.hand import hand, same, scaled
 
 A = [[0.5, 0.5], [-0.25, -0.25], [0.0, 0.0]]
 
@@ -19,8 +19,8 @@ A = [[0.5, 0.5], [-0.25, -0.25], [0.0, 0.0]]
 def test_weights_on_the_sign(text, right, wrong, r):
     found = intervention(text).coefficients(hand(p=[[0.5, 0.2]] * 3, A=A, r=r))
     alpha = [[0.5 * r * right] * 2, [-0.25 * r * wrong] * 2, [0.0] * 2]
-    same(found.alpha, pull(alpha))
-    same(found.gamma, pull([[0.0] * 2] * 3))
+    same(found.alpha, scaled(alpha))
+    same(found.gamma, scaled([[0.0] * 2] * 3))
 
 
 @pytest.mark.parametrize(
@@ -34,7 +34,7 @@ def test_weights_on_the_sign(text, right, wrong, r):
 )
 def test_the_clip_is_plain(text, r, alpha):
     found = intervention(text).coefficients(hand(p=[[0.5, 0.2]] * 3, A=A, r=r))
-    same(found.alpha, pull([[alpha[0]] * 2, [alpha[1]] * 2, [0.0] * 2]))
+    same(found.alpha, scaled([[alpha[0]] * 2, [alpha[1]] * 2, [0.0] * 2]))
 
 
 def test_the_two_together_are_plain():

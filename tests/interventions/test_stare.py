@@ -1,7 +1,7 @@
 import pytest
 
 from entrometer.interventions import intervention
-from tests.interventions.hand import hand, pull, same
+from tests.interventions.hand import hand, same, scaled
 
 # Ten right tokens and ten wrong ones; the rarest are the third and the sixth.
 P = [0.5, 0.6, 0.1, 0.7, 0.8, 0.2, 0.9, 0.55, 0.65, 0.75]
@@ -19,14 +19,14 @@ def weights(**at):
 
 
 def expected(right, wrong, r=1.0):
-    return pull([[0.5 * r * w for w in right], [-0.5 * r * w for w in wrong]])
+    return scaled([[0.5 * r * w for w in right], [-0.5 * r * w for w in wrong]])
 
 
 @pytest.mark.parametrize("r", [1.0, 0.9, 1.1])
 def test_the_most_surprising_right_tokens_weigh_more(r):
     found = intervention("stare").coefficients(twenty(r=r))
     same(found.alpha, expected(weights(_2=1.1), weights(), r))
-    same(found.gamma, pull([[0.0] * 10] * 2))
+    same(found.gamma, scaled([[0.0] * 10] * 2))
 
 
 def test_the_variant_with_a_cut_makes_the_wrong_ones_weigh_less():
@@ -57,7 +57,10 @@ def test_it_acts_only_below_an_entropy(H, gain):
 
 def test_a_sign_that_is_absent_is_no_trouble():
     tables = twenty(A=[[-0.5], [-0.5]])
-    same(intervention("stare").coefficients(tables).alpha, pull([[-0.5] * 10] * 2))
+    same(
+        intervention("stare").coefficients(tables).alpha,
+        scaled([[-0.5] * 10] * 2),
+    )
 
 
 def test_what_is_not_counted_is_not_chosen():
@@ -68,4 +71,4 @@ def test_what_is_not_counted_is_not_chosen():
 
 def test_the_clip_is_plain():
     found = intervention("stare").coefficients(twenty(r=1.3))
-    same(found.alpha, pull([[0.0] * 10, [-0.65] * 10]))
+    same(found.alpha, scaled([[0.0] * 10, [-0.65] * 10]))

@@ -3,7 +3,7 @@ import math
 import pytest
 
 from entrometer.interventions import intervention
-from tests.interventions.hand import hand, pull, same
+from tests.interventions.hand import hand, same, scaled
 
 LN2 = math.log(2.0)
 
@@ -14,8 +14,8 @@ def test_the_largest_change_gets_the_lowest_weight_and_no_change_the_weight_one(
     tables = hand(p=[[0.5, 0.25, 0.125]] * 2, A=[[1.0], [-1.0]], H=2 * LN2)
     found = intervention("steer").coefficients(tables)
     middle = 0.8 ** (0.5 / 0.875)
-    same(found.alpha, pull([[middle, 1.0, 0.8], [-middle, -1.0, -0.8]]))
-    same(found.gamma, pull([[0.0] * 3] * 2))
+    same(found.alpha, scaled([[middle, 1.0, 0.8], [-middle, -1.0, -0.8]]))
+    same(found.gamma, scaled([[0.0] * 3] * 2))
 
 
 def test_off_policy_it_is_divided_by_the_probability_that_sampled():
@@ -26,7 +26,7 @@ def test_off_policy_it_is_divided_by_the_probability_that_sampled():
     k = -math.log(0.8) / first
     weights = [math.exp(-k * first), 1.0, math.exp(-k * last)]
     found = intervention("steer").coefficients(tables)
-    same(found.alpha, pull([[1.1 * weights[0], weights[1], weights[2]]]))
+    same(found.alpha, scaled([[1.1 * weights[0], weights[1], weights[2]]]))
 
 
 @pytest.mark.parametrize(
@@ -36,22 +36,22 @@ def test_below_the_floor_changes_count_for_less(floor, weight):
     # p = 1/2, H = 2 ln 2, A = 0.02 / ln 2: Ω is 0.01.
     tables = hand(p=[[0.5]], A=[[0.02 / LN2]], H=2 * LN2)
     found = intervention(f"steer:lowest=0.5,floor={floor}").coefficients(tables)
-    same(found.alpha, pull([[weight * 0.02 / LN2]]))
+    same(found.alpha, scaled([[weight * 0.02 / LN2]]))
 
 
 def test_without_signal_nothing_divides_by_zero():
     found = intervention("steer:floor=0").coefficients(hand(p=[[0.5]], A=[[0.0]]))
-    same(found.alpha, pull([[0.0]]))
+    same(found.alpha, scaled([[0.0]]))
 
 
 @pytest.mark.parametrize(("r", "A", "alpha"), [(1.3, 1.0, 0.0), (0.7, -1.0, 0.0)])
 def test_the_clip_is_plain(r, A, alpha):
     found = intervention("steer").coefficients(hand(p=[[0.5]], r=r, A=[[A]]))
-    same(found.alpha, pull([[alpha]]))
+    same(found.alpha, scaled([[alpha]]))
 
 
 def test_what_is_not_counted_sets_no_scale():
     tables = hand(
         p=[[0.5, 0.001]], A=[[1.0]], H=2 * LN2, mask=[[True, False]], r=[[1.0, 1.0]]
     )
-    same(intervention("steer").coefficients(tables).alpha, pull([[0.8, 0.0]]))
+    same(intervention("steer").coefficients(tables).alpha, scaled([[0.8, 0.0]]))

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from entrometer.errors import MissingKey
-from entrometer.interventions import standardise, top
+from entrometer.interventions import top
 from tests.interventions.hand import hand, same, table
 
 MASK = [[True, True, False], [True, False, False]]
@@ -62,14 +62,6 @@ def test_a_table_that_is_needed_and_absent_is_told():
         three().need("influence", "mine")
     C = table([[0.0] * 3] * 2)
     assert three(concentration=C).need("concentration", "mine") is C
-
-
-def test_standardise_by_hand():
-    # 1, 2 and 6 are counted: mean 3, squares 14 over 2.
-    values = table([[1.0, 2.0, torch.inf], [6.0, 10.0, 3.0]])
-    found = standardise(values, torch.tensor(MASK))
-    expected = (table([[1.0, 2.0], [6.0, 10.0]]) - 3.0) / 7**0.5
-    same(found[:, :2], expected)
 
 
 @pytest.mark.parametrize(

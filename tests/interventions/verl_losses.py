@@ -47,7 +47,7 @@ def configs(line):
     )
 
 
-def pulls(case):
+def alphas(case):
     """Its alpha and gamma, and the advantages that it would make of the rewards."""
     actor, algorithm = configs(case["line"])
     S = case["S"].clone().requires_grad_()
@@ -85,5 +85,5 @@ if __name__ == "__main__":
     answers = []
     for case in cases:
         torch.manual_seed(0)
-        answers.append(pulls(case))
+        answers.append(alphas(case))
     torch.save(answers, sys.argv[3])

@@ -6,7 +6,7 @@ import torch
 
 from entrometer import calculus, passes
 from entrometer.errors import MissingKey
-from entrometer.policy.moved import moved
+from entrometer.policy.policy import moved
 from entrometer.policy.tiny import tiny_policy
 from tests.policy.small_models import (
     ARCHITECTURES,

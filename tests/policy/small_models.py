@@ -12,13 +12,12 @@ import numpy as np
 import torch
 from peft import LoraConfig, get_peft_model
 from torch import Tensor, nn
+from torch.func import functional_call
 from transformers import AutoConfig, AutoModelForCausalLM
 
-from entrometer.calculus import functional
 from entrometer.estimators import GradientWeights, Tables
 from entrometer.policy.policy import Policy
-from entrometer.policy.precision import Precision
-from entrometer.policy.readiness import ready
+from entrometer.policy.precision import Precision, ready
 from entrometer.runs import Rollouts, Sampler
 
 VOCABULARY = 101
@@ -145,6 +144,18 @@ def direction(policy: Policy, seed: int = 0, scale: float = 0.1) -> dict[str, Te
         * torch.randn(p.shape, generator=generator, dtype=torch.float64).to(p)
         for name, p in policy.trained().items()
     }
+
+
+def functional(module: nn.Module) -> Callable[..., Any]:
+    """The module as a function of parameters by name, tied ones in all their places."""
+    known = {name for name, _ in module.named_parameters(remove_duplicate=False)}
+
+    def call(params: dict[str, Tensor], /, *args: Any, **kwargs: Any) -> Any:
+        # functional_call ignores a name that the module lacks.
+        assert params.keys() <= known
+        return functional_call(module, dict(params), args, kwargs, tie_weights=True)
+
+    return call
 
 
 PlainFunction = Callable[[dict[str, Tensor]], tuple[Tensor, Tensor]]

@@ -4,10 +4,13 @@ import pytest
 import torch
 from torch.func import jvp
 
+from entrometer.errors import InvalidValue
+from entrometer.policy import load_policy
 from entrometer.policy.precision import (
     LowPrecisionSpy,
     Precision,
     PrecisionLost,
+    as_device,
     float64_only,
 )
 
@@ -104,3 +107,16 @@ def test_the_spy_counts_complex_numbers_of_two_float32(x):
     with LowPrecisionSpy() as spy:
         torch.complex(x, x).to(torch.complex64)
     assert spy.found.total() == 1
+
+
+ABSENT = f"cuda:{torch.cuda.device_count()}"
+
+
+def test_a_device_that_is_there_is_taken():
+    assert as_device("cpu") == torch.device("cpu")
+
+
+@pytest.mark.parametrize("device", ["cudda", ABSENT])
+def test_one_that_is_not_is_refused_before_anything_is_loaded(device):
+    with pytest.raises(InvalidValue, match=f"a device of this machine.*{device}"):
+        load_policy("no such model", device=device)

@@ -1,6 +1,7 @@
 """Whatever is wrong with a model or an adapter is said at once."""
 
 import json
+from pathlib import Path
 
 import pytest
 import torch
@@ -64,18 +65,54 @@ def test_the_nearest_sibling_is_named(tmp_path):
         load_policy(tmp_path / "checkpont-200")
 
 
-def test_the_nearest_name_is_named(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    with pytest.raises(SourceNotFound, match="Did you mean 'smollm2'"):
-        load_policy("smolm2")
+@pytest.fixture
+def cache(tmp_path, monkeypatch):
+    """A cache with one complete model, and a working directory without any."""
+    model = tmp_path / "cache" / "somemodel"
+    model.mkdir(parents=True)
+    (model / "config.json").write_text("{}")
+    files = {"config.json": {"bytes": 2}}
+    (model / "manifest.json").write_text(json.dumps({"files": files}))
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    monkeypatch.setenv("ENTROMETER_CACHE", str(tmp_path / "cache"))
+    return tmp_path / "cache"
 
 
-def test_smollm2_before_its_preparation_tells_the_command(tmp_path, monkeypatch):
-    monkeypatch.setenv("ENTROMETER_CACHE", str(tmp_path))
-    with pytest.raises(
-        SourceNotFound, match=r"python -m entrometer.policy.fetch_smollm2"
-    ):
-        load_policy("smollm2")
+def test_the_cache_is_the_users(tmp_path, monkeypatch):
+    monkeypatch.delenv("ENTROMETER_CACHE", raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert sources.model_cache() == tmp_path / ".cache" / "entrometer"
+    monkeypatch.setenv("ENTROMETER_CACHE", "~/mine")
+    assert sources.model_cache() == tmp_path / "mine"
+
+
+def test_a_bare_name_is_a_directory_here_or_else_a_complete_model_of_the_cache(cache):
+    assert sources.find_directory("somemodel") == cache / "somemodel"
+    Path("somemodel").mkdir()
+    assert sources.find_directory("somemodel") == Path("somemodel")
+
+
+@pytest.mark.parametrize("name", ["somemodl", "tiney"])
+def test_an_unknown_name_is_told_with_the_cache_and_the_nearest_name(cache, name):
+    nearest = {"somemodl": "somemodel", "tiney": "tiny"}[name]
+    with pytest.raises(SourceNotFound, match=f"Did you mean '{nearest}'") as caught:
+        load_policy(name)
+    assert f"{cache}, which has somemodel." in str(caught.value)
+
+
+@pytest.mark.parametrize("damage", ["config.json", "manifest.json", "json", "size"])
+def test_an_incomplete_model_of_the_cache_is_refused(cache, damage):
+    if damage == "json":
+        (cache / "somemodel" / "manifest.json").write_text("{")
+    elif damage == "size":
+        (cache / "somemodel" / "config.json").write_text("{ }")
+    else:
+        (cache / "somemodel" / damage).unlink()
+    with pytest.raises(SourceNotFound, match="not complete"):
+        load_policy("somemodel")
+    with pytest.raises(SourceNotFound, match="which has none"):
+        load_policy("another")
 
 
 def test_a_file_is_not_a_directory(directory):
@@ -164,7 +201,7 @@ def test_code_in_a_model_directory_is_not_run(directory, tmp_path):
 @pytest.mark.parametrize("recorded", [None, ""])
 def test_an_adapter_without_base_is_refused(adapter, recorded):
     edit(adapter / "adapter_config.json", base_model_name_or_path=recorded)
-    with pytest.raises(SourceNotFound, match=r"what it sits on.*`base`"):
+    with pytest.raises(SourceNotFound, match=r"does not name its model.*`base`"):
         load_policy(adapter)
 
 
@@ -191,7 +228,9 @@ def test_an_adapter_of_another_kind_is_refused(tiny_directory, tmp_path):
         target_modules=["k_proj"], feedforward_modules=[], task_type="CAUSAL_LM"
     )
     adapter = save_adapter(tiny_directory, tmp_path / "adapter", config)
-    with pytest.raises(UnreadableSource, match="expected a LoRA adapter, got IA3"):
+    with pytest.raises(
+        UnreadableSource, match="expected a plain LoRA adapter, got IA3"
+    ):
         load_policy(adapter)
 
 

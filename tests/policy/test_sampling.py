@@ -11,8 +11,7 @@ from entrometer.errors import InvalidValue
 from entrometer.policy.policy import Policy
 from entrometer.policy.precision import Precision
 from entrometer.policy.sampling import _draw, eos_tokens, sample
-from entrometer.policy.tiny import tiny_policy
-from entrometer.policy.tiny_tokenizer import EOS, tiny_tokenizer
+from entrometer.policy.tiny import EOS, tiny_policy, tiny_tokenizer
 from entrometer.runs import response_seeds
 
 VOCABULARY = 64

@@ -15,7 +15,7 @@ import torch
 from benchmarks.hostile.world import STEP, optimizer, update
 from entrometer.errors import EntrometerError
 from entrometer.policy import load_checkpoint, load_policy, save_tiny
-from entrometer.policy.content import weights_key
+from entrometer.policy.checkpoint import weights_key
 from entrometer.policy.optimizer_state import optimizer_key
 from entrometer.runs import read_update, write_update
 from entrometer.runs.updates import require_usable

@@ -128,7 +128,7 @@ def shrinks_as_two_batches(standard_error, case):
 
 
 def error_without_the_correction(it):
-    return math.sqrt(it.pull @ it.pull)
+    return math.sqrt(it.prompt_influence @ it.prompt_influence)
 
 
 def no_step_is_no_change(change, case):
@@ -187,7 +187,9 @@ def with_half_the_step_left_in(sums):
 
 def pulls_add_up_to_nothing(term, case):
     batch = random_batch(*case)
-    pull = term(second_statistics(batch, batch.tangents, batch.curvatures)).pull
+    pull = term(
+        second_statistics(batch, batch.tangents, batch.curvatures)
+    ).prompt_influence
     assert abs(pull.sum()) < 1e-9 * (1 + np.abs(pull).max())
 
 
@@ -195,7 +197,7 @@ def at_a_known_length(sums):
     """The pull that takes the mean length as known."""
     term = quadratic_term(sums)
     T = sums.of_prompts("T")
-    return Linearised(term.value, term.prompt, term.pull + T / T.sum(), 1.0)
+    return Linearised(term.value, term.prompt, term.prompt_influence + T / T.sum(), 1.0)
 
 
 def blind_to_its_own_fold(predict, case):

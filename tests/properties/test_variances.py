@@ -10,7 +10,7 @@ from entrometer.estimators import (
     two_batch_variance,
     u_statistic,
 )
-from entrometer.estimators.fieller import fieller_magnitude
+from entrometer.estimators.estimate import fieller_magnitude
 
 from .property import Property, catches_broken_copy, each, holds, seeds
 

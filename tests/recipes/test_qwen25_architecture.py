@@ -4,11 +4,11 @@ import pytest
 import torch
 from transformers import AutoConfig, AutoModelForCausalLM, Qwen2Config
 
+from benchmarks.cost_model.flops import decoder
 from docs.figures.scale import MODELS
 from entrometer import passes
-from entrometer.experiments.cost_model import decoder
 from entrometer.policy import add_adapter, load_policy
-from entrometer.policy.tiny_tokenizer import tiny_tokenizer
+from entrometer.policy.tiny import tiny_tokenizer
 from entrometer.recipes import qwen25_gsm8k
 from tests.policy.small_models import direction, random_rollouts, relative
 

@@ -19,8 +19,8 @@ from entrometer.recipes.qwen25_gsm8k import (
     kernels,
     measurement,
 )
-from entrometer.training.batching import accumulation_steps
 from entrometer.training.config import save_config
+from entrometer.training.run import accumulation_steps
 
 ROOT = Path(__file__).parents[2]
 RECIPE = ROOT / "recipes/qwen25_gsm8k"

@@ -6,8 +6,7 @@ from entrometer.errors import MissingKey
 from entrometer.recipes import RECIPES, recipe, tiny_twin
 from entrometer.runs import read_update, update_path
 from entrometer.tasks import Split, task
-from entrometer.training.batching import accumulation_steps
-from entrometer.training.run import train
+from entrometer.training.run import accumulation_steps, train
 from tests.tasks.test_gsm8k import REAL
 from tests.training.toy import quietly
 

@@ -6,12 +6,22 @@ import numpy as np
 import pytest
 
 from benchmarks.report.synthetic_influence import Shape, influence
-from entrometer.report.heat.choose import choose
-from entrometer.report.heat.colours import MODES, contrast, css, ink, linear, palette
-from entrometer.report.heat.markup import response, token
-from entrometer.report.heat.scale import CLASSES, QUANTITIES, Scale, scales
-from entrometer.report.influence import influences
-from entrometer.report.read import InfluenceRun
+from entrometer.report.influence.colours import (
+    CLASSES,
+    MODES,
+    QUANTITIES,
+    Scale,
+    contrast,
+    css,
+    ink,
+    linear,
+    palette,
+    scales,
+)
+from entrometer.report.influence.markup import response, token
+from entrometer.report.influence.token_map import choose
+from entrometer.report.influence.updates import influences
+from entrometer.report.kinds import FinishedRun
 from tests.report.test_text import read
 
 ENTROPY, REWARD, LOGPROB, _ = QUANTITIES
@@ -19,7 +29,9 @@ ENTROPY, REWARD, LOGPROB, _ = QUANTITIES
 
 def run(tables=None, name="run"):
     shape = Shape(checkpoints=("checkpoint-8",), responses=12, per_prompt=4, length=6)
-    return InfluenceRun(name, "", (), (), {}, {}, tables or influence(shape))
+    return FinishedRun(
+        "influence", name, "", (), (), {}, {}, tables or influence(shape)
+    )
 
 
 @pytest.fixture(scope="module")
@@ -104,9 +116,11 @@ def test_what_tokens_do_together_is_the_group_or_else_their_sum():
     (told,) = influences([run(tables)]).updates
     (summed,) = influences([run(replace(tables, groups=[]))]).updates
     for one, other in zip(told.answers, summed.answers, strict=True):
-        assert one.does["entropy"].value == pytest.approx(other.does["entropy"].value)
-        assert one.does["entropy"].se > 0
-        assert math.isnan(other.does["entropy"].se)
+        assert one.influence["entropy"].value == pytest.approx(
+            other.influence["entropy"].value
+        )
+        assert one.influence["entropy"].se > 0
+        assert math.isnan(other.influence["entropy"].se)
 
 
 def test_everything_is_shown_where_there_is_room(found):
@@ -123,21 +137,21 @@ def test_without_room_those_that_do_most_are_shown_and_the_rest_counted(found):
     shown = choose(update, scales(found), budget)
     bodies = "".join(body for p in shown.prompts for body in p.responses)
     count = sum(len(p.responses) for p in shown.prompts)
-    size = {a.number: abs(a.does["entropy"].value) for a in update.answers}
+    size = {a.number: abs(a.influence["entropy"].value) for a in update.answers}
     most = max(size, key=size.get)
     assert 0 < count < 12
     assert f"Response {most}:" in bodies
     assert len(bodies.encode()) <= shown.bytes <= budget
-    assert f"In full are {count} of 12 responses" in shown.left_out
-    assert f"{12 - count} had no room" in shown.left_out
+    assert f"Shown are {count} of 12 responses" in shown.left_out
+    assert f"{12 - count} did not fit" in shown.left_out
 
 
 def test_an_unknown_learning_rate_leaves_influences_per_unit_of_it():
     tables = influence(Shape(checkpoints=("a",), responses=2, length=4, rate=math.nan))
     found = influences([run(tables)])
     assert found.updates[0].rate == 1.0
-    assert found.where == "per unit learning rate"
-    assert found.units["entropy"] == "nats a token per unit learning rate"
+    assert found.rates.where == "per unit learning rate"
+    assert found.rates.units["entropy"] == "nats per token per unit learning rate"
 
 
 def test_two_runs_keep_their_own_learning_rates():

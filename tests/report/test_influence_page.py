@@ -9,14 +9,18 @@ from math import nan
 import pytest
 
 from benchmarks.report.chromium import ChromiumMissing, find_chromium, open_page
-from benchmarks.report.synthetic import write
+from benchmarks.report.synthetic import KINDS, write
 from benchmarks.report.synthetic_influence import Shape, influence
 from benchmarks.report.synthetic_kernel import Shape as KernelShape
 from benchmarks.report.synthetic_kernel import kernel
 from entrometer.report import write_figures, write_report
-from entrometer.report.draining import context, draining, draining_tokens
-from entrometer.report.heat.pack import INFLUENCE, LENGTH
-from entrometer.report.influence import influences
+from entrometer.report.influence.markup import INFLUENCE, LENGTH
+from entrometer.report.influence.tokens import (
+    context,
+    draining_responses,
+    draining_tokens,
+)
+from entrometer.report.influence.updates import influences
 from entrometer.report.read import read_runs
 from entrometer.runs.rows import table_classes
 from entrometer.runs.tables.influence import InfluenceTables
@@ -50,7 +54,9 @@ def run(tmp_path_factory, made):
 
 @pytest.fixture(scope="module")
 def page(tmp_path_factory, run):
-    return Page(write_report([run], tmp_path_factory.mktemp("page") / "report.html"))
+    return Page(
+        write_report([run], tmp_path_factory.mktemp("page") / "report.html", KINDS)
+    )
 
 
 @pytest.fixture
@@ -60,7 +66,7 @@ def report(tmp_path):
             write(tmp_path / f"run-{i}", made, SUMMARY, {})
             for i, made in enumerate(tables)
         ]
-        return Page(write_report(runs, tmp_path / "report.html"))
+        return Page(write_report(runs, tmp_path / "report.html", KINDS))
 
     return make
 
@@ -117,7 +123,7 @@ def test_kinds_are_shown_together(report, made):
 
 
 def test_the_same_run_gives_the_same_bytes(page, run, tmp_path):
-    assert Page(write_report([run], tmp_path / "again.html")).raw == page.raw
+    assert Page(write_report([run], tmp_path / "again.html", KINDS)).raw == page.raw
 
 
 def test_hostile_tokens_are_text(report, made):
@@ -161,16 +167,16 @@ def test_empty_tables_make_a_page(report, kind):
 
 
 def test_figures_are_files_for_papers(run, tmp_path):
-    paths = write_figures(run, tmp_path / "figures", ("svg",))
+    paths = write_figures(run, tmp_path / "figures", ("svg",), KINDS)
     assert {p.stem for p in paths} == INFLUENCE_FIGURES
     other = write(tmp_path / "kernel", kernel(LITTLE), SUMMARY, {})
-    paths = write_figures(other, tmp_path / "kernels", ("svg",))
+    paths = write_figures(other, tmp_path / "kernels", ("svg",), KINDS)
     assert {p.stem for p in paths} == KERNEL_FIGURES
 
 
 def test_the_most_draining_tokens_come_first_at_the_rate_of_training(run, made):
-    found = influences(read_runs([run]))
-    listed = draining_tokens(found)
+    runs = read_runs([run], KINDS)
+    listed = draining_tokens(runs)
     lowest = min(made.tokens, key=lambda t: t.entropy)
     assert f"[{lowest.text}]" in listed.rows[0][0]
     place = f"{lowest.response}, {lowest.position + 1}"
@@ -182,11 +188,11 @@ def test_the_most_draining_tokens_come_first_at_the_rate_of_training(run, made):
         (g for g in made.groups if (g.by, g.objective) == ("response", "entropy")),
         key=lambda g: g.value,
     )
-    assert worst.name in draining(found).rows[0]
+    assert worst.name in draining_responses(runs).rows[0]
 
 
 def test_a_token_stands_in_its_context(run):
-    answer = influences(read_runs([run])).updates[0].answers[0]
+    answer = influences(read_runs([run], KINDS)).updates[0].answers[0]
     texts = [t.text for t in answer.tokens]
     assert context(answer, 0).startswith(f"[{texts[0]}]{texts[1]}")
     assert context(answer, len(texts) - 1).endswith(f"{texts[-2]}[{texts[-1]}]")
@@ -197,7 +203,7 @@ def test_a_hundred_thousand_tokens_are_less_than_five_megabytes(report):
     page = report(influence(replace(SMALL, responses=500, length=200)))
     assert len(page.raw.encode()) < 5_000_000
     shown = len(ROW.findall(page.raw))
-    told = re.search(r"In full are ([\d,]+) of 500 responses", page.raw)
+    told = re.search(r"Shown are ([\d,]+) of 500 responses", page.raw)
     assert shown > 450
     assert shown == 500 or int(told[1]) == shown
 
@@ -208,7 +214,7 @@ def test_chromium_says_token_value_and_error_by_the_keyboard(run, made, tmp_path
         find_chromium()
     except ChromiumMissing as missing:
         pytest.skip(str(missing))
-    page = write_report([run], tmp_path / "report.html")
+    page = write_report([run], tmp_path / "report.html", KINDS)
     opened = open_page(
         page,
         """(() => {

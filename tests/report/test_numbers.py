@@ -9,6 +9,8 @@ from entrometer.report.numbers import (
     interval,
     number,
     percent,
+    signed_interval,
+    span,
     with_error,
     with_interval,
 )
@@ -71,6 +73,17 @@ def test_a_number_is_short(x, text):
 )
 def test_a_share_is_per_cent(x, text):
     assert percent(x) == text
+
+
+def test_a_change_on_a_terminal_has_its_sign():
+    assert signed_interval(0.01234, -0.5, 2e-7) == "+0.0123 [-0.5, +2e-07]"
+
+
+@pytest.mark.parametrize(
+    ("values", "text"), [([0.123, 4.5], "0.12 to 4.5"), ([2.0, 2.0001], "2")]
+)
+def test_a_span_is_one_number_if_its_ends_look_equal(values, text):
+    assert span(values) == text
 
 
 @given(ANY, ANY, ANY)

@@ -1,5 +1,6 @@
+import json
 import re
-from dataclasses import fields, replace
+from dataclasses import dataclass, fields, replace
 from html.parser import HTMLParser
 from itertools import pairwise
 from math import nan
@@ -9,12 +10,14 @@ import pytest
 
 from benchmarks.report import TEXTS, altered, hostile_run
 from benchmarks.report.chromium import ChromiumMissing, find_chromium, open_page
-from benchmarks.report.synthetic import measurement, write
+from benchmarks.report.synthetic import KINDS, measurement, write
 from entrometer.errors import InvalidValue
 from entrometer.report import write_figures, write_report
-from entrometer.report.figures.change import change
+from entrometer.report.kinds import RunKind
+from entrometer.report.measure.change import change
 from entrometer.report.read import read_runs
-from entrometer.runs.rows import table_classes
+from entrometer.runs import seal
+from entrometer.runs.rows import table_classes, write_rows
 from entrometer.runs.tables.measure import MeasureTables
 from tests.report.toy import SMALL, SUMMARY, sample
 
@@ -52,7 +55,7 @@ def page(tmp_path_factory):
     folder = tmp_path_factory.mktemp("page")
     made = measurement(SMALL, [sample("a response")])
     run = write(folder / "run", made, SUMMARY, {"seed": 0})
-    return Page(write_report([run], folder / "report.html"))
+    return Page(write_report([run], folder / "report.html", KINDS))
 
 
 @pytest.fixture(scope="module")
@@ -63,12 +66,14 @@ def together(tmp_path_factory):
         write(folder / name, measurement(SMALL), SUMMARY, {"seed": 0})
         for name in ("first", "second")
     ]
-    return Page(write_report([*runs, REFERENCE], folder / "report.html"))
+    return Page(write_report([*runs, REFERENCE], folder / "report.html", KINDS))
 
 
 @pytest.fixture
 def report(tmp_path):
-    return lambda *runs: Page(write_report(runs, tmp_path / "out" / "report.html"))
+    return lambda *runs: Page(
+        write_report(runs, tmp_path / "out" / "report.html", KINDS)
+    )
 
 
 def unmeasured(row):
@@ -175,9 +180,9 @@ def test_numbers_that_are_all_undefined_are_dashes(report, new_run):
 @pytest.mark.parametrize(("slope", "sign"), [(-20.0, "−"), (20.0, "")])
 def test_the_caption_of_one_change_tells_its_sign(new_run, slope, sign):
     made = measurement(replace(SMALL, slopes=(slope,)))
-    caption = change(read_runs([new_run(made)])).caption
+    caption = change(read_runs([new_run(made)], KINDS)).caption
     assert re.match(
-        rf"At η.=.0\.0003 entropy changes by {sign}0\.00\d+ ± 0\.\d+ nats a token, "
+        rf"At η.=.0\.0003 entropy changes by {sign}0\.00\d+ ± 0\.\d+ nats per token, "
         rf"where the slope predicts {sign}0\.00\d+, and the linear regime ends at η\*",
         caption,
     )
@@ -191,9 +196,9 @@ def test_the_caption_of_many_changes_counts_what_is_sure(new_run):
         for c in made.changes
     ]
     run = new_run(replace(made, changes=unsure))
-    assert change(read_runs([run])).caption.startswith(
-        "At the learning rate of training entropy falls for 1, rises for 1 and is not "
-        "told from unchanged for 1 of 3 updates"
+    assert change(read_runs([run], KINDS)).caption.startswith(
+        "At the training's learning rate entropy falls for 1, rises for 1 and may be "
+        "unchanged for 1 of 3 updates"
     )
 
 
@@ -227,25 +232,62 @@ def test_a_name_in_dollars_is_no_formula(report, new_run):
 
 def test_figures_are_files_for_papers(new_run, tmp_path):
     run = new_run()
-    paths = write_figures(run, tmp_path / "figures", ("svg", "png", "pdf"))
+    paths = write_figures(run, tmp_path / "figures", ("svg", "png", "pdf"), KINDS)
     assert {p.stem for p in paths} == FIGURES
     assert {p.suffix for p in paths} == {".svg", ".png", ".pdf"}
     before = {p: p.read_bytes() for p in paths}
-    again = write_figures(run, tmp_path / "figures", ("pdf",))
+    again = write_figures(run, tmp_path / "figures", ("pdf",), KINDS)
     assert all(p.read_bytes() == before[p] for p in again)
 
 
 def test_an_unknown_format_is_refused_before_anything_is_written(new_run, tmp_path):
     with pytest.raises(InvalidValue, match="expected formats among svg, png, pdf"):
-        write_figures(new_run(), tmp_path / "figures", ("svg", "bmp"))
+        write_figures(new_run(), tmp_path / "figures", ("svg", "bmp"), KINDS)
     assert not (tmp_path / "figures").exists()
 
 
+@dataclass(frozen=True)
+class Visit:
+    place: str
+    count: int
+    mean: float
+    sure: bool
+    spread: tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class VisitTables:
+    visits: list[Visit]
+    later: list[Visit]
+
+
+def test_a_kind_without_parts_has_a_page_of_its_tables(tmp_path):
+    rows = [Visit(f"place {i} <b>", i, i / 7, i > 3, (0.5, nan)) for i in range(60)]
+    runs = []
+    for name in ("one", "two"):
+        run = tmp_path / name
+        (run / "results").mkdir(parents=True)
+        (run / "summary.json").write_text(json.dumps(SUMMARY))
+        write_rows(run / "results" / "visits.parquet", Visit, rows)
+        write_rows(run / "results" / "later.parquet", Visit, [])
+        seal(run, about={"kind": "visits"})
+        runs.append(run)
+    kinds = KINDS | {"visits": RunKind("visits", VisitTables)}
+    page = Page(write_report(runs[:1], tmp_path / "report.html", kinds))
+    for words in ("A title", "One.", "Two.", "Beware.", "place 49 <b>", "0.5, –"):
+        assert words in page.text
+    assert "visits: the first 50 of 60 rows" in page.text
+    assert "place 50" not in page.text
+    assert page.count("svg") == 0
+    both = Page(write_report(runs, tmp_path / "report.html", kinds))
+    assert "visits: the first 50 of 120 rows" in both.text
+
+
 def test_a_refused_run_leaves_the_old_page(new_run, tmp_path):
-    out = write_report([new_run()], tmp_path / "report.html")
+    out = write_report([new_run()], tmp_path / "report.html", KINDS)
     before = out.read_bytes()
     with pytest.raises(InvalidValue):
-        write_report([tmp_path / "nothing"], out)
+        write_report([tmp_path / "nothing"], out, KINDS)
     assert out.read_bytes() == before
 
 
@@ -258,6 +300,6 @@ def test_chromium_shows_hostile_text_as_it_is(tmp_path):
     texts = ["<script>document.title='pwned'</script>", "a\0\r\n\u202eb\x1b[0m", "&lt;"]
     made, summary, config = hostile_run(texts)
     run = write(tmp_path / "run", made, summary, config)
-    opened = open_page(write_report([run], tmp_path / "report.html"), TEXTS)
+    opened = open_page(write_report([run], tmp_path / "report.html", KINDS), TEXTS)
     assert (opened.scripts, opened.requests, opened.messages) == (0, [], [])
     assert altered(opened.answer, made, summary, config) == []

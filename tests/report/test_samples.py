@@ -1,4 +1,4 @@
-from entrometer.report.samples import by_checkpoint
+from entrometer.report.measure.samples import by_checkpoint
 from tests.report.toy import sample
 
 

@@ -42,7 +42,13 @@ def test_figure_has_titles_units_and_legends(tmp_path, metrics, evaluation):
     path = tmp_path / "training.svg"
     draw_training(path, metrics, evaluation)
     text = words(path)
-    for word in ("pass@1", "pass@8", "nats a token", "prompt groups", "optimizer step"):
+    for word in (
+        "pass@1",
+        "pass@8",
+        "nats per token",
+        "prompt groups",
+        "optimizer step",
+    ):
         assert word in text
 
 

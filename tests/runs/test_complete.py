@@ -11,13 +11,13 @@ import pytest
 from entrometer.runs import (
     IncompleteDirectory,
     checkpoints,
+    is_sealed_file,
     newest_complete,
     present,
     publish,
     seal,
     verified,
     verify,
-    vouched,
 )
 
 ABOUT = {"processes": 2, "window": [1, 2]}
@@ -265,14 +265,14 @@ def test_only_some_files_are_sealed(tmp_path):
 
 def test_a_file_beside_is_compared_with_the_checkpoint_that_lists_it(run):
     path = run / "updates" / "10.parquet"
-    assert vouched(path)
+    assert is_sealed_file(path)
     (run / "updates" / "11.parquet").write_bytes(b"rows")
-    assert not vouched(run / "updates" / "11.parquet")
+    assert not is_sealed_file(run / "updates" / "11.parquet")
     assert present(run / "updates" / "11.parquet")
     assert not present(run / "updates" / "12.parquet")
     path.write_bytes((run / "updates" / "2.parquet").read_bytes())
     with pytest.raises(IncompleteDirectory, match=r"checkpoint-10.*10\.parquet"):
-        vouched(path)
+        is_sealed_file(path)
     path.unlink()
     with pytest.raises(IncompleteDirectory, match=r"10\.parquet, which is missing"):
         present(path)
@@ -280,6 +280,6 @@ def test_a_file_beside_is_compared_with_the_checkpoint_that_lists_it(run):
 
 def test_a_damaged_manifest_may_be_the_one_that_lists_a_file(run):
     (run / "checkpoint-10" / "manifest.json").write_text("{}")
-    assert vouched(run / "updates" / "2.parquet")
+    assert is_sealed_file(run / "updates" / "2.parquet")
     with pytest.raises(IncompleteDirectory, match=r"checkpoint-10/manifest\.json"):
-        vouched(run / "updates" / "10.parquet")
+        is_sealed_file(run / "updates" / "10.parquet")

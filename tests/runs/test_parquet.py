@@ -8,9 +8,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from entrometer.runs import DamagedFile
-from entrometer.runs.parquet import read_parquet
+from entrometer.runs.parquet import lists_of, read_parquet
 from entrometer.runs.parquet_pages import extent
-from entrometer.runs.ragged import lists_of
 
 MIXED = pa.table(
     {

@@ -1,9 +1,11 @@
 import json
+import subprocess
+from pathlib import Path
 
 import pytest
 
 from entrometer.errors import InvalidValue
-from entrometer.runs import IncompleteDirectory
+from entrometer.runs import IncompleteDirectory, settings
 from entrometer.runs.settings import difference, save_settings, sealed_settings
 
 SETTINGS = {"seed": 0, "adapter": {"rank": 8}, "betas": (0.9, 0.999)}
@@ -52,3 +54,28 @@ def test_a_damaged_config_is_refused_by_name(tmp_path, content):
 
 def test_the_same_settings_have_no_difference():
     assert difference({"a": {"b": 1}}, {"a": {"b": 1}}) is None
+
+
+def test_versions_and_machine_are_named():
+    found = settings.about_machine()
+    assert {"python", "numpy", "torch", "entrometer"} <= set(found["versions"])
+    assert found["machine"]["cores"] >= 1
+
+
+def test_the_commit_is_that_of_the_clone_and_marks_changes(tmp_path):
+    def git(*command):
+        settings = ["-c", "user.name=a", "-c", "user.email=a@b"]
+        subprocess.run(["git", "-C", tmp_path, *settings, *command], check=True)
+
+    git("init", "-q")
+    (tmp_path / "a").write_text("1")
+    git("add", "a")
+    git("commit", "-qm", "one")
+    clean = settings._commit(tmp_path)
+    (tmp_path / "a").write_text("2")
+    assert len(clean) == 40
+    assert settings._commit(tmp_path) == clean + "+"
+
+
+def test_outside_of_a_clone_there_is_none():
+    assert settings._commit(Path("/")) == ""

@@ -2,7 +2,6 @@
 
 from pathlib import Path
 
-from entrometer.runs.rows import table_classes
 from entrometer.runs.tables.kernel import KernelTables
 from studies.collected import committed_tables
 from studies.kernel_tables import tables
@@ -21,9 +20,7 @@ def test_a_table_without_rows_has_heads():
 
 
 def test_every_row_of_a_study_has_a_cell_for_each_head():
-    found = tables(
-        KernelTables(**committed_tables(KERNEL, table_classes(KernelTables)))
-    ).split("\n\n")
+    found = tables(committed_tables(KERNEL, KernelTables)).split("\n\n")
     assert len(found) == 6
     for one in found:
         heads, rule, *lines = one.split("\n")

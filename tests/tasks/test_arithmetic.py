@@ -10,7 +10,7 @@ import pytest
 from entrometer.errors import InvalidValue, MissingKey
 from entrometer.tasks import template
 from entrometer.tasks.arithmetic import LEVELS, SIZES, Arithmetic
-from entrometer.tasks.task import Problem, Split
+from entrometer.tasks.registry import Problem, Split
 
 levels = pytest.mark.parametrize("level", LEVELS)
 

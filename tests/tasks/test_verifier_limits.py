@@ -2,7 +2,7 @@ import time
 
 import pytest
 
-from entrometer.tasks.verifier_limits import excess
+from entrometer.tasks.verifier import excess
 
 
 @pytest.mark.parametrize(

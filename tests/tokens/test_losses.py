@@ -3,7 +3,15 @@ import math
 import pytest
 import torch
 
-from entrometer.tokens import dr_grpo_loss, loss_coefficients
+from entrometer.errors import ShapeMismatch
+from entrometer.tokens import (
+    centred_advantages,
+    dr_grpo_loss,
+    leave_one_out_advantages,
+    loss_coefficients,
+    response_mask,
+    standardised_advantages,
+)
 
 LIMIT = 10
 # One row a case: ratio to the policy that sampled, advantage, does the gradient pass?
@@ -104,3 +112,62 @@ def test_coefficients_leave_the_tables_without_a_graph():
     alpha, _ = loss_coefficients(lambda S, H: S.sum(), S, S)
     assert not alpha.requires_grad
     assert S.grad is None
+
+
+REWARDS = torch.tensor([[1.0, 0.0, 0.0, 1.0], [2.0, -1.0, 0.5, 0.5]]).double()
+
+
+def test_centred_takes_off_the_mean_of_the_group():
+    expected = [[0.5, -0.5, -0.5, 0.5], [1.5, -1.5, 0.0, 0.0]]
+    assert centred_advantages(REWARDS).tolist() == expected
+
+
+def test_standardised_divides_by_the_sample_deviation():
+    deviation = torch.tensor([(1 / 3) ** 0.5, 1.5**0.5]).double()[:, None]
+    expected = centred_advantages(REWARDS) / (deviation + 1e-4)
+    got = standardised_advantages(REWARDS)
+    assert torch.allclose(got, expected, rtol=1e-7)
+    sharp = standardised_advantages(REWARDS, epsilon=0.0)
+    assert torch.allclose(sharp.var(dim=1), torch.ones(2).double(), rtol=1e-14)
+
+
+def test_standardised_of_equal_rewards_is_zero_and_not_nan():
+    assert standardised_advantages(torch.ones(1, 4)).tolist() == [[0.0] * 4]
+
+
+def test_leave_one_out_takes_off_the_mean_of_the_others():
+    expected = torch.empty_like(REWARDS)
+    for p in range(2):
+        for g in range(4):
+            others = torch.cat([REWARDS[p, :g], REWARDS[p, g + 1 :]])
+            expected[p, g] = REWARDS[p, g] - others.mean()
+    got = leave_one_out_advantages(REWARDS)
+    assert torch.allclose(got, expected, rtol=1e-14, atol=1e-15)
+
+
+@pytest.mark.parametrize(
+    "advantages", [standardised_advantages, leave_one_out_advantages]
+)
+def test_a_group_of_one_is_refused(advantages):
+    with pytest.raises(ShapeMismatch, match="at least 2 responses per prompt, got 1"):
+        advantages(torch.ones(3, 1))
+
+
+@pytest.mark.parametrize(
+    ("tokens", "expected"),
+    [
+        ([5, 2, 0, 3, 0], [True, True, True, False, False]),
+        ([0, 0, 0, 0, 0], [True, False, False, False, False]),
+        ([5, 2, 4, 3, 0], [True, True, True, True, True]),
+        ([5, 2, 4, 3, 1], [True, True, True, True, True]),
+    ],
+    ids=["in the middle", "at once", "at the end", "cut at the limit"],
+)
+def test_first_eos_counts_and_nothing_after_it(tokens, expected):
+    assert response_mask(torch.tensor([tokens]), eos=0).tolist() == [expected]
+
+
+def test_rows_are_independent():
+    tokens = torch.tensor([[7, 1], [1, 7], [7, 7]])
+    expected = [[True, True], [True, False], [True, True]]
+    assert response_mask(tokens, eos=1).tolist() == expected

@@ -14,8 +14,8 @@ from entrometer.interventions import dr_grpo, intervention, register
 from entrometer.policy.checkpoint import load_checkpoint
 from entrometer.runs import read_update, update_path
 from entrometer.training import Instrument, Recorder, Trainer
+from entrometer.training.instruments import trained_policy
 from entrometer.training.probes import EffectiveSampleSize
-from entrometer.training.trained_policy import trained_policy
 from tests.training.recorded_gradient import (
     distance,
     recorded_gradient,

@@ -3,7 +3,8 @@
 import json
 import logging
 import shutil
-from dataclasses import replace
+from collections import Counter
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pytest
@@ -18,8 +19,10 @@ from entrometer.runs import (
     update_path,
     verify,
 )
+from entrometer.tasks import Score, Split
 from entrometer.training import AdapterConfig, ImitationConfig, prolong, read_config
 from entrometer.training import run as room
+from entrometer.training.run import accumulation_steps, prompt_table, reward_functions
 from tests.training.toy import CONFIG, Letters, digests, quietly
 
 
@@ -144,7 +147,7 @@ def test_a_damaged_newest_checkpoint_is_told_of_and_trained_again(copy, caplog):
     (copy / "checkpoint-2" / "scheduler.pt").unlink()
     with caplog.at_level(logging.WARNING):
         train(CONFIG, copy)
-    (warned,) = [r for r in caplog.records if r.name == "entrometer.training.run"]
+    (warned,) = [r for r in caplog.records if r.name == "entrometer.training.trainer"]
     assert "scheduler.pt" in warned.getMessage()
     assert digests(copy, 2) == expected
 
@@ -296,3 +299,82 @@ def test_an_intervened_run_that_is_prolonged_is_the_longer_run(intervened, tmp_p
     shutil.copytree(intervened / "imitation", tmp_path / "longer" / "imitation")
     train(longer, tmp_path / "longer")
     assert digests(tmp_path / "copy", 3) == digests(tmp_path / "longer", 3)
+
+
+@pytest.mark.parametrize(
+    ("prompts", "responses", "micro_batch", "processes", "steps"),
+    [
+        (8, 8, 16, 1, 4),
+        (8, 8, 16, 2, 2),
+        (8, 8, 16, 4, 1),
+        (8, 8, 64, 1, 1),
+        (3, 2, 2, 3, 1),
+        (6, 2, 4, 1, 3),
+    ],
+)
+def test_micro_batches_make_up_the_update(
+    prompts, responses, micro_batch, processes, steps
+):
+    found = accumulation_steps(
+        prompts=prompts,
+        responses=responses,
+        micro_batch=micro_batch,
+        processes=processes,
+    )
+    assert found == steps
+    assert found * micro_batch * processes == prompts * responses
+
+
+def test_a_micro_batch_that_would_cut_a_group_is_refused():
+    with pytest.raises(InvalidValue, match=r"groups of 8.*micro_batch=12.*multiple"):
+        accumulation_steps(prompts=8, responses=8, micro_batch=12, processes=1)
+
+
+@pytest.mark.parametrize(
+    ("micro_batch", "processes"), [(128, 1), (16, 3), (32, 4), (48, 1)]
+)
+def test_an_update_that_processes_cannot_share_is_refused(micro_batch, processes):
+    with pytest.raises(InvalidValue, match=r"8 x 8 = 64 .*change prompts") as caught:
+        accumulation_steps(
+            prompts=8, responses=8, micro_batch=micro_batch, processes=processes
+        )
+    assert f"{micro_batch} x {processes} = {micro_batch * processes}" in str(
+        caught.value
+    )
+
+
+@dataclass(frozen=True)
+class Counting(Letters):
+    """Keeps how often each response was judged."""
+
+    judged: Counter[tuple[int, str]] = field(default_factory=Counter)
+
+    def score(self, problem, response) -> Score:
+        self.judged[problem.index, response] += 1
+        return super().score(problem, response)
+
+
+def test_a_row_has_the_prompt_and_the_place_of_its_problem():
+    task = Letters()
+    problems = task.problems(Split.TRAIN, 3)
+    table = prompt_table(task, problems)
+    assert table["prompt"][:] == ["0+train=", "1+train=", "2+train="]
+    assert table["problem"][:] == [0, 1, 2]
+
+
+def test_both_parts_of_the_reward_come_from_one_judgement():
+    task = Counting()
+    answer, format = reward_functions(task, task.problems(Split.TRAIN, 3))
+    given = {"completions": ["Ab", "Ab", "7", "Ab"], "problem": [0, 0, 0, 2]}
+    also = {"prompts": [""] * 4, "completion_ids": [[1]] * 4, "trainer_state": None}
+    assert answer(**given, **also) == [0.25, 0.25, 0.0, 0.25]
+    assert format(**given, **also) == [1.0, 1.0, 0.0, 1.0]
+    # The same words may be right for one problem and wrong for another.
+    assert task.judged == {(0, "Ab"): 1, (0, "7"): 1, (2, "Ab"): 1}
+
+
+def test_they_are_named_for_what_they_judge():
+    """TRL logs a reward under the name of its function."""
+    task = Letters()
+    functions = reward_functions(task, task.problems(Split.TRAIN, 1))
+    assert [function.__name__ for function in functions] == ["answer", "format"]

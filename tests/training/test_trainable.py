@@ -2,7 +2,11 @@ import pytest
 
 from entrometer.errors import InvalidValue
 from entrometer.interventions import dr_grpo, intervention, register
-from entrometer.training.trainable import looks_ahead, require_a_way_ahead, trainable
+from entrometer.training.trainable import (
+    needs_lookahead,
+    require_lookahead_supported,
+    trainable,
+)
 
 
 @register("test-measured", needs=("influence",))
@@ -38,15 +42,15 @@ def test_what_the_trainer_measures_itself_is_not():
     ],
 )
 def test_who_looks_ahead(text, micro_batch, ahead):
-    assert looks_ahead(intervention(text), micro_batch) is ahead
+    assert needs_lookahead(intervention(text), micro_batch) is ahead
 
 
 def test_where_a_process_has_a_part_of_the_model():
     whole, peak = intervention("grpo"), intervention("test-peaked")
     for chosen in (whole, peak):
-        require_a_way_ahead(chosen, fsdp=False, deepspeed=False)
+        require_lookahead_supported(chosen, fsdp=False, deepspeed=False)
         with pytest.raises(InvalidValue, match="got DeepSpeed"):
-            require_a_way_ahead(chosen, fsdp=False, deepspeed=True)
-    require_a_way_ahead(whole, fsdp=True, deepspeed=False)
+            require_lookahead_supported(chosen, fsdp=False, deepspeed=True)
+    require_lookahead_supported(whole, fsdp=True, deepspeed=False)
     with pytest.raises(InvalidValue, match=r"'test-peaked'.*got FSDP"):
-        require_a_way_ahead(peak, fsdp=True, deepspeed=False)
+        require_lookahead_supported(peak, fsdp=True, deepspeed=False)

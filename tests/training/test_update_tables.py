@@ -4,11 +4,11 @@ import torch
 from entrometer.interventions import intervention
 from entrometer.training.update_tables import (
     Rows,
-    in_order,
-    joined,
-    pull,
-    rows_of,
-    tables_of,
+    concatenate,
+    loss_gradient,
+    micro_batch_rows,
+    sort_rows,
+    token_tables,
 )
 
 
@@ -20,7 +20,7 @@ def rows(first, length, count=2):
 
 
 def test_rows_of_another_length_are_padded_and_not_counted():
-    both = joined([rows(2, 3), rows(0, 2)])
+    both = concatenate([rows(2, 3), rows(0, 2)])
     assert both.row.tolist() == [2, 3, 0, 1]
     assert both.S.tolist()[2] == [0.0, 0.1, 0.0]
     assert both.mask.tolist()[2] == [True, True, False]
@@ -28,7 +28,7 @@ def test_rows_of_another_length_are_padded_and_not_counted():
 
 
 def test_rows_are_put_in_the_order_of_the_window():
-    found = in_order(joined([rows(2, 3), rows(0, 3)]))
+    found = sort_rows(concatenate([rows(2, 3), rows(0, 3)]))
     expected = rows(0, 3, count=4)
     assert all(
         torch.equal(x, y) for x, y in zip(found[:-1], expected[:-1], strict=True)
@@ -45,12 +45,12 @@ def test_advantages_are_those_of_the_tokens(by_token):
         "tool_mask": torch.tensor([[1, 0]]),
         "advantages": A,
     }
-    found = rows_of(inputs, S, S)
+    found = micro_batch_rows(inputs, S, S)
     assert found.A.tolist() == [[3.0, 3.0]]
     assert found.mask.tolist() == [[True, False]]
     # Nobody else sampled.
     assert torch.equal(found.S_old, found.S)
-    old = rows_of(inputs | {"old_per_token_logps": S - 1}, S, S)
+    old = micro_batch_rows(inputs | {"old_per_token_logps": S - 1}, S, S)
     assert old.S_old.tolist() == [[-2.0, -3.0]]
 
 
@@ -60,8 +60,8 @@ def test_a_token_is_changed_where_it_is_pulled_on_otherwise():
     r = torch.tensor([[1.0, 1.25], [1.0, 1.0]], dtype=torch.float64)
     A = torch.tensor([[1.0, 1.0], [-1.0, -1.0]], dtype=torch.float64)
     made = Rows(torch.arange(2), S, S, -r.log(), A, torch.ones(2, 2).bool())
-    tables = tables_of(made, group_size=2, length_limit=2, seed=1, progress=0.0)
-    found = pull(intervention("dr-grpo:high=0.3"), tables)
+    tables = token_tables(made, group_size=2, length_limit=2, seed=1, progress=0.0)
+    found = loss_gradient(intervention("dr-grpo:high=0.3"), tables)
     assert found.changed.tolist() == [[False, True], [False, False]]
     # Of a batch of 2 responses and a limit of 2 tokens: rA / 4.
     torch.testing.assert_close(

@@ -1,22 +1,23 @@
 """Checkpoints and experiments as functions: the verbs of the command line."""
 
+from collections.abc import Callable
 from dataclasses import fields
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from entrometer.api.experiment import Experiment
-from entrometer.api.experiments.compare import COMPARE
-from entrometer.api.experiments.influence import INFLUENCE
-from entrometer.api.experiments.kernel import KERNEL
-from entrometer.api.experiments.measure import MEASURE
+from entrometer.api.progress import Ticker
 from entrometer.api.result import Result
 from entrometer.api.settings import (
-    as_settings,
+    default_store,
+    expanded,
     require_known,
     run_directory,
     trained_settings,
 )
 from entrometer.errors import InvalidValue, nearest_name
+from entrometer.experiments.experiment import experiment
+from entrometer.experiments.settings import as_settings
 from entrometer.runs import verified
 
 if TYPE_CHECKING:
@@ -31,16 +32,16 @@ def load(
     precision: str = "float32",
     device: str = "cpu",
 ) -> "Checkpoint":
-    """Load a `checkpoint-N` with its AdamW: a policy, and the step that is to come.
+    """Load a `checkpoint-N`: the policy, its AdamW state and its settings.
 
-    Its files are first compared with its manifest, where it has one.
+    The files are compared with the checkpoint's manifest first, if it has one.
 
     Args:
         path: The directory.
-        base: What an adapter sits on; by default what the training beside it says, or
-            else what the adapter recorded.
+        base: Base model of an adapter; by default what the training's config.json or
+            else the adapter's own config names.
         precision: `float32`, `float64` or `bfloat16`.
-        device: Where it computes.
+        device: Device of the policy.
     """
     from entrometer.policy import load_checkpoint
 
@@ -49,106 +50,91 @@ def load(
     return load_checkpoint(path, base=base, precision=precision, device=device)
 
 
-def measure(
+def run(
+    name: str,
     *checkpoints: str | Path,
     run: str | Path | None = None,
     store: str | Path | None = None,
     engine: "Engine | None" = None,
     **settings: Any,
 ) -> Result:
-    """Measure what one AdamW step does to the entropy of checkpoints.
+    """Run an experiment by name, one of your own registered ones among them.
 
     Args:
+        name: `measure`, `influence`, `kernel`, `compare`, or a registered name.
         checkpoints: Directories `checkpoint-N`.
-        run: Directory of the results; by default runs/, with the verb, the
+        run: Directory of the results; by default runs/, with the experiment's and the
             checkpoints' names and a hash of their content and the settings. An existing
-            run is resumed, if its checkpoints are the same: finished passes are reused.
-        store: Where passes are kept; by default in the run. Runs may share one.
-        engine: Where passes are made; by default in this process.
-        settings: Those of `MeasureConfig`, as `entrometer measure --help` lists them;
-            by default those of the training beside the checkpoints.
+            run with the same checkpoints is resumed; finished passes are reused.
+        store: Directory of the passes; by default in the run. Runs may share one.
+        engine: Where passes run; this process by default.
+        settings: Settings of the experiment, as `entrometer NAME --help` lists them; by
+            default those of the training next to the checkpoints.
     """
-    return _carry_out(MEASURE, checkpoints, run, store, engine, settings)
+    from entrometer.experiments.run import run_experiment
 
-
-def influence(
-    *checkpoints: str | Path,
-    run: str | Path | None = None,
-    store: str | Path | None = None,
-    engine: "Engine | None" = None,
-    **settings: Any,
-) -> Result:
-    """Find the influence of every token of an update on entropy and expected reward.
-
-    Args:
-        checkpoints: Directories `checkpoint-N`.
-        run: As for `measure`.
-        store: As for `measure`.
-        engine: As for `measure`.
-        settings: Those of `InfluenceConfig`.
-    """
-    return _carry_out(INFLUENCE, checkpoints, run, store, engine, settings)
-
-
-def kernel(
-    *checkpoints: str | Path,
-    run: str | Path | None = None,
-    store: str | Path | None = None,
-    engine: "Engine | None" = None,
-    **settings: Any,
-) -> Result:
-    """Measure the Fisher kernel between responses: the effect of one on another.
-
-    Args:
-        checkpoints: Directories `checkpoint-N`.
-        run: As for `measure`.
-        store: As for `measure`.
-        engine: As for `measure`.
-        settings: Those of `KernelConfig`.
-    """
-    return _carry_out(KERNEL, checkpoints, run, store, engine, settings)
-
-
-def compare(
-    *checkpoints: str | Path,
-    run: str | Path | None = None,
-    store: str | Path | None = None,
-    engine: "Engine | None" = None,
-    **settings: Any,
-) -> Result:
-    """Compare interventions: what a step under each does to entropy and to reward.
-
-    Args:
-        checkpoints: Directories `checkpoint-N`.
-        run: As for `measure`.
-        store: As for `measure`.
-        engine: As for `measure`.
-        settings: Those of `CompareConfig`.
-    """
-    return _carry_out(COMPARE, checkpoints, run, store, engine, settings)
-
-
-def _carry_out(
-    experiment: Experiment[Any],
-    checkpoints: tuple[str | Path, ...],
-    run: str | Path | None,
-    store: str | Path | None,
-    engine: "Engine | None",
-    settings: dict[str, Any],
-) -> Result:
-    names = [f.name for f in fields(experiment.config)]
-    for name in settings:
-        if name not in names:
+    record = experiment(name)
+    names = [f.name for f in fields(record.config)]
+    for setting in settings:
+        if setting not in names:
             raise InvalidValue(
-                f"no setting {name!r}.{nearest_name(name, names)} `entrometer "
-                f"{experiment.verb} --help` lists the settings"
+                f"no setting {setting!r}.{nearest_name(setting, names)} `entrometer "
+                f"{name} --help` lists the settings"
             )
-    paths = tuple(str(path) for path in checkpoints)
-    asked = trained_settings(paths) | {"split": experiment.config.split} | settings
-    require_known(paths, asked)
-    config = experiment.config(checkpoints=paths, **as_settings(asked))
-    directory = run_directory(experiment.verb, config) if run is None else Path(run)
-    experiment.carry_out(
-        config, directory, None if store is None else Path(store), engine
-    )
-    return Result(directory, experiment)
+    paths = expanded([str(path) for path in checkpoints])
+    defaults = trained_settings(paths, record.config)
+    chosen = defaults | {"split": record.config.split} | settings
+    require_known(paths, chosen)
+    config = record.config(checkpoints=paths, **as_settings(chosen))
+    directory = run_directory(record, config) if run is None else Path(run)
+    with Ticker(log=directory / "progress.log") as ticker:
+        run_experiment(
+            record,
+            config,
+            directory,
+            store=default_store(record, directory) if store is None else Path(store),
+            progress=partial(ticker.work, name),
+            engine=engine,
+        )
+    return Result(directory, record)
+
+
+def _verb(name: str, summary: str) -> Callable[..., Result]:
+    def verb(
+        *checkpoints: str | Path,
+        run: str | Path | None = None,
+        store: str | Path | None = None,
+        engine: "Engine | None" = None,
+        **settings: Any,
+    ) -> Result:
+        return _run(name, *checkpoints, run=run, store=store, engine=engine, **settings)
+
+    verb.__name__ = verb.__qualname__ = name
+    verb.__doc__ = f"""{summary}
+
+    Args:
+        checkpoints: Directories `checkpoint-N`.
+        run: Directory of the results, as for `run`.
+        store: Directory of the passes, as for `run`.
+        engine: Where passes run, as for `run`.
+        settings: Settings that `entrometer {name} --help` lists.
+    """
+    return verb
+
+
+_run = run
+
+measure = _verb(
+    "measure", "Measure how much one optimizer step changes the entropy of checkpoints."
+)
+influence = _verb(
+    "influence", "Find the influence of every token of an update on entropy and reward."
+)
+kernel = _verb(
+    "kernel",
+    "Measure the Fisher kernel between responses: how one moves another.",
+)
+evaluate = _verb("eval", "Evaluate checkpoints: pass@k, format, length and entropy.")
+compare = _verb(
+    "compare", "Compare remedies: what a step under each does to entropy and reward."
+)

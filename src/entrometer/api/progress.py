@@ -1,4 +1,4 @@
-"""Progress for people: a live line on a terminal, plain lines elsewhere."""
+"""Progress output: a live line on a terminal, plain lines elsewhere."""
 
 import sys
 import time
@@ -7,7 +7,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING
 
-from entrometer.api.output import clock, plain
+from entrometer.text import clock, plain
 
 if TYPE_CHECKING:
     from entrometer.engine import Status
@@ -23,10 +23,10 @@ _PLAIN_SECONDS = 10.0
 
 
 class Ticker:
-    """Tells how far long work has come, its rate and the time left."""
+    """Shows how much of a long run is done, its rate and the time left."""
 
     def __init__(self, log: Path | None = None) -> None:
-        """Tell the terminal, and a log file if there is to be one."""
+        """Write to the terminal, and to a log file if one is given."""
         self._log = log
         self._terminal = sys.stderr.isatty()
         self._began: dict[str, tuple[float, float]] = {}
@@ -57,44 +57,42 @@ class Ticker:
         self.tick(stage, step, steps, ", ".join(shown))
 
     def work(self, stage: str, status: "Status") -> None:
-        """Show how far the work of an engine has come."""
+        """Show the progress of an engine."""
         done, total = status.done, status.total
-        told = [f"{done / total:.0%}" if total else "", f"{status.left} passes to go"]
+        parts = [f"{done / total:.0%}" if total else "", f"{status.left} passes to go"]
         if status.seconds:
-            told.append(f"{status.tokens / status.seconds:.0f} tokens/s")
+            parts.append(f"{status.tokens / status.seconds:.0f} tokens/s")
         if status.workers != 1 or status.retries:
-            told.append(f"{status.workers} workers")
+            parts.append(f"{status.workers} workers")
         if status.retries:
-            told.append(f"{status.retries} begun again")
-        self._show(stage, done, total, ", ".join(filter(None, told)), status.note)
+            parts.append(f"{status.retries} retries")
+        self._show(stage, done, total, ", ".join(filter(None, parts)), status.note)
 
     def tick(self, stage: str, done: int, total: int, note: str) -> None:
         """Show that `done` of `total` are done."""
-        # Without progress there is only a note, as of a file that is computed again.
+        # A call without progress only carries a note, such as a file computed again.
         noted = self._done.get(stage, 0) == done
         self._done[stage] = done
-        told = f"{done}/{total}"
-        self._show(stage, float(done), float(total), told, note, noted=noted)
+        self._show(stage, float(done), float(total), f"{done}/{total}", note, noted)
 
     def _show(
         self,
         stage: str,
         done: float,
         total: float,
-        told: str,
+        shown: str,
         note: str,
-        *,
         noted: bool = False,
     ) -> None:
         now = time.monotonic()
-        # What was done before the first call, as after a restart, tells no rate.
+        # Work that an earlier process did says nothing about this process's rate.
         began, before = self._began.setdefault(stage, (now, done))
         due = done >= total or noted or now - self._last >= _PLAIN_SECONDS
         if not self._terminal and not due:
             return
         rate = (done - before) / (now - began) if now > began else 0.0
         left = f", {clock((total - done) / rate)} left" if rate else ""
-        line = plain(f"{stage} {told}{left}" + (f": {note}" if note else ""))
+        line = plain(f"{stage} {shown}{left}" + (f": {note}" if note else ""))
         if self._terminal:
             print(f"\r\x1b[2K{line}", end="", file=sys.stderr, flush=True)
         else:

@@ -1,17 +1,18 @@
-"""Settings of an experiment: of the training beside its checkpoints, of a run."""
+"""Settings that an experiment takes from the training next to its checkpoints."""
 
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 from entrometer.errors import InvalidValue, nearest_name
-from entrometer.experiments.config import ExperimentConfig
+from entrometer.experiments.config import CheckpointConfig, ExperimentConfig
+from entrometer.experiments.experiment import Experiment
+from entrometer.runs import IncompleteDirectory, verify
+from entrometer.runs import checkpoints as run_checkpoints
 from entrometer.runs.finished import is_training
-from entrometer.runs.locations import located
-from entrometer.runs.settings import sealed_settings
-from entrometer.runs.untrusted import read_json
-from entrometer.tasks.task import Split
+from entrometer.text import plain
 from entrometer.training.config import read_config
 
 _TRAINED = (
@@ -27,99 +28,101 @@ _TRAINED = (
 )
 
 _NAMED = 4
-"""Most checkpoints that the name of a directory lists."""
+"""Most checkpoints that the name of a run directory lists."""
 
 _UNKNOWN = {"task": "", "max_tokens": 0}
-"""What no default could stand for: responses would be of another task, or cut short."""
+"""Values that mean "not known". With a default task or length limit, responses would
+be to other prompts, or cut short."""
 
 
-def trained_settings(checkpoints: Sequence[str]) -> dict[str, Any]:
-    """What the trainings beside the checkpoints have to say, in one voice."""
-    found: dict[str, Any] = dict(_UNKNOWN)
-    spoke: Path | None = None
+def trained_settings(
+    checkpoints: Sequence[str], config: type[CheckpointConfig] = ExperimentConfig
+) -> dict[str, Any]:
+    """Return the settings of the checkpoints' trainings; raise if they differ.
+
+    Args:
+        checkpoints: Checkpoint directories.
+        config: Class of the settings; those that it lacks are left out.
+    """
+    names = {f.name for f in fields(config)} - config.OWN
+    settings: dict[str, Any] = dict(_UNKNOWN)
+    first: Path | None = None
     for parent in dict.fromkeys(Path(path).parent for path in checkpoints):
         if not is_training(parent):
             continue
-        config = read_config(parent)
-        said = {name: getattr(config, name) for name in _TRAINED}
-        if spoke is not None and said != found:
-            name = next(n for n in _TRAINED if said[n] != found[n])
+        trained = read_config(parent)
+        own = {name: getattr(trained, name) for name in _TRAINED if name in names}
+        if first is not None and own != settings:
+            name = next(n for n in own if own[n] != settings[n])
             raise InvalidValue(
-                f"expected checkpoints of like trainings, got {name}={found[name]!r} "
-                f"in {spoke} and {said[name]!r} in {parent}; measure them apart"
+                "expected checkpoints of trainings with equal settings, got "
+                f"{name}={settings[name]!r} in {first} and {own[name]!r} in {parent}; "
+                "measure them separately"
             )
-        found, spoke = said, parent
-    return found
-
-
-def as_settings(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Settings from plain values: a list is a tuple, the split has its name."""
-    found = {k: tuple(v) if isinstance(v, list) else v for k, v in values.items()}
-    return {**found, "split": Split(values["split"])}
-
-
-def read_settings(
-    verb: str, config: type[ExperimentConfig], run: Path
-) -> dict[str, Any]:
-    """The settings that a run of a verb saved, if nobody edited them since."""
-    path = run / "config.json"
-    sealed_settings(run)
-    names = [f.name for f in fields(config)]
-    try:
-        values = read_json(path)
-        unknown = [name for name in values if name not in names]
-        if unknown:
-            raise ValueError(f"{unknown[0]!r} is none of its settings")
-        settings = as_settings(values)
-        settings["checkpoints"] = tuple(
-            located(path, run) for path in settings["checkpoints"]
-        )
-        if settings.get("policy") is not None:
-            settings["policy"] = located(settings["policy"], run)
-        config(**settings)
-    except FileNotFoundError:
-        raise InvalidValue(
-            f"{path}: no such file, so {run} is no run to go on with; name the "
-            f"directory that `entrometer {verb}` wrote"
-        ) from None
-    except (ValueError, TypeError, KeyError, AttributeError) as error:
-        raise InvalidValue(
-            f"{path}: expected the settings of `entrometer {verb}` ({error}); restore "
-            "the file, or name a run of that verb"
-        ) from error
+        settings, first = own, parent
     return settings
 
 
-def run_directory(verb: str, config: ExperimentConfig) -> Path:
-    """Where results go by default: one directory per content of its inputs.
+def expanded(checkpoints: Sequence[str]) -> tuple[str, ...]:
+    """Return the paths with every training run replaced by its complete checkpoints."""
+    paths: list[str] = []
+    for path in checkpoints:
+        if not is_training(Path(path)):
+            paths.append(path)
+            continue
+        complete = []
+        for _, checkpoint in run_checkpoints(Path(path)):
+            try:
+                verify(checkpoint)
+            except IncompleteDirectory as error:
+                print(plain(f"entrometer: skipped: {error}"), file=sys.stderr)
+            else:
+                complete.append(str(checkpoint))
+        if not complete:
+            raise InvalidValue(
+                f"expected complete checkpoints in {path}, got none; train it first"
+            )
+        paths += complete
+    return tuple(paths)
+
+
+def run_directory(experiment: Experiment[Any, Any], config: CheckpointConfig) -> Path:
+    """Return the default run directory: one per content of checkpoints and settings.
 
     The name has the verb, the checkpoints with their training's directory, and eight
     digits of a hash of their content and of the settings.
     """
-    # Here: the content key of a policy comes with torch, which `--help` does without.
+    # Imported late: content keys need torch, and `--help` should not wait for it.
     from entrometer.experiments.inputs import run_key
 
     paths = [Path(path).resolve() for path in config.checkpoints]
+    if experiment.inside_training:
+        return paths[0].parent / "evaluation" / run_key(config)
     names = [path.name for path in paths]
     if len(names) > _NAMED:
         names = [names[0], f"{len(names) - 1}-more"]
-    named = "-".join([verb, paths[0].parent.name, *names])
+    named = "-".join([experiment.name, paths[0].parent.name, *names])
     return Path("runs") / f"{named}-{run_key(config)}"
 
 
+def default_store(experiment: Experiment[Any, Any], run: Path) -> Path:
+    """Return the directory of a run's passes; evaluations of a training share one."""
+    return (run.parent if experiment.inside_training else run) / "passes"
+
+
 def require_some(checkpoints: Sequence[str]) -> None:
-    """Refuse no checkpoint at all."""
+    """Raise if no checkpoint is given."""
     if not checkpoints:
         raise InvalidValue(
             "expected at least one checkpoint, got none; name a directory "
-            "checkpoint-N, or with --resume the --run to go on with"
+            "checkpoint-N, or the --run to --resume"
         )
 
 
 def require_known(
     checkpoints: Sequence[str], settings: Mapping[str, Any], *, prefix: str = ""
 ) -> None:
-    """Refuse checkpoints that are not there, and what nothing tells of them."""
+    """Raise if a checkpoint does not exist, or its task or length limit is unknown."""
     require_some(checkpoints)
     for path in map(Path, checkpoints):
         if not path.is_dir():
@@ -132,6 +135,6 @@ def require_known(
         if settings[name] == unknown:
             setting = prefix + (name.replace("_", "-") if prefix else name)
             raise InvalidValue(
-                f"expected {setting}, for {Path(checkpoints[0]).parent} has no "
-                f"config.json of a training that would tell it; give {setting}"
+                f"expected {setting}, because {Path(checkpoints[0]).parent} has no "
+                f"config.json of a training that says it; give {setting}"
             )

@@ -1,12 +1,13 @@
-"""The update that AdamW makes, exactly, and as a sum over the gradient's parts."""
+"""The update of AdamW, exactly, and as a sum over the gradient's parts."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import torch
+from torch import Tensor
 
-from entrometer.calculus.preconditioners import adam_preconditioner
 from entrometer.calculus.updates import Update, clipped
 from entrometer.calculus.vectors import Vector, check_layout, check_names, zeros_like
 from entrometer.errors import InvalidValue
@@ -14,14 +15,14 @@ from entrometer.errors import InvalidValue
 
 @dataclass(frozen=True)
 class AdamWHyperparameters:
-    """What `torch.optim.AdamW` is configured with, the learning rate left out."""
+    """Settings of `torch.optim.AdamW`, without the learning rate."""
 
     betas: tuple[float, float]
     r"""$\beta_1, \beta_2$, each in $[0, 1)$."""
     epsilon: float
     r"""$\epsilon > 0$."""
     weight_decay: Mapping[str, float]
-    r"""$\lambda$ of every parameter by name: 0 for those of a no-decay group."""
+    r"""$\lambda$ of every parameter by name; 0 in a no-decay group."""
 
     def __post_init__(self) -> None:
         if not all(0 <= beta < 1 for beta in self.betas):
@@ -41,10 +42,10 @@ class AdamWHyperparameters:
 # Tensors have no truth value to compare with, so equality is identity.
 @dataclass(frozen=True, eq=False)
 class AdamWState:
-    """What AdamW remembers between two steps."""
+    """State of AdamW between two steps."""
 
     step: int
-    """Steps already taken, $n - 1$ for the step to come."""
+    """Steps already taken, $n - 1$ before step $n$."""
     first_moment: Vector
     """$m$ (torch: `exp_avg`)."""
     second_moment: Vector
@@ -52,12 +53,12 @@ class AdamWState:
 
     @classmethod
     def fresh(cls, params: Vector) -> "AdamWState":
-        """State before the first step."""
+        """Return the state before the first step."""
         return cls(0, zeros_like(params), zeros_like(params))
 
 
 class AdamWStep(NamedTuple):
-    """An update, and the state that AdamW is in after it."""
+    """An update, and the state of AdamW after it."""
 
     update: Update
     state: AdamWState
@@ -71,7 +72,7 @@ def adamw_update(
     *,
     max_norm: float | None = None,
 ) -> AdamWStep:
-    r"""Update $v = \Delta\theta / \eta$ of AdamW at step $n$, for any learning rate.
+    r"""Return the update $v = \Delta\theta / \eta$ of AdamW at step $n$.
 
     With $g$ the accumulated gradient, clipped by the scale $c$,
     $$m = \beta_1 m_- + (1 - \beta_1)\, c g, \qquad
@@ -83,12 +84,8 @@ def adamw_update(
       v_\text{history} = -P\, \frac{\beta_1 m_-}{1 - \beta_1^n}, \qquad
       \kappa = \frac{c\, (1 - \beta_1)}{1 - \beta_1^n}.$$
 
-    Args:
-        params: $\theta$ before the step.
-        gradient: $g$ of the loss, accumulated over the batch and not yet clipped.
-        state: State before the step: $n - 1$, $m_-$ and $s_-$.
-        hyper: Betas, epsilon, and the weight decay of every parameter.
-        max_norm: Norm that the gradient is clipped to; None does not clip.
+    `gradient` is $g$ of the loss, accumulated over the batch and not yet clipped;
+    `state` has $n - 1$, $m_-$ and $s_-$; `max_norm` None does not clip.
     """
     check_layout(params, gradient)
     check_layout(params, state.first_moment)
@@ -118,3 +115,23 @@ def adamw_update(
         momentum=beta1,
     )
     return AdamWStep(update, AdamWState(n, m, s))
+
+
+def adam_preconditioner(
+    second_moment: Vector, *, step: int, beta2: float, epsilon: float
+) -> dict[str, Tensor]:
+    r"""Return Adam's $P = 1 / (\sqrt{\hat s} + \epsilon)$.
+
+    $\hat s = s / (1 - \beta_2^n)$, where `second_moment` is $s$ after `step` $n$.
+    """
+    if step < 1:
+        raise InvalidValue(
+            f"expected step >= 1, the steps that the second moment has seen; got "
+            f"{step}: a fresh state has no preconditioner yet."
+        )
+    # The correction goes outside the root, as in torch, so that roundings agree.
+    correction = math.sqrt(1 - beta2**step)
+    return {
+        name: (s.sqrt() / correction + epsilon).reciprocal()
+        for name, s in second_moment.items()
+    }

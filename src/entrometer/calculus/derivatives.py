@@ -1,24 +1,24 @@
-r"""Directional derivatives of tables of numbers in the parameters, both ways.
+r"""Directional derivatives of tables in the parameters, forward and reverse.
 
 A function `f` takes a `Vector` of parameters and returns a tuple of tensors, such as
 the log-probabilities $S$ and the entropies $H$ of a batch of tokens.
 
 The fused kernels of scaled-dot-product attention have no forward derivative: run a
 model that uses them under `torch.nn.attention.sdpa_kernel(SDPBackend.MATH)`, or with
-eager attention. Activation checkpointing must be the non-reentrant one. An output that
-no tangent or gradient reaches is an error here, never a zero.
+eager attention. Activation checkpointing must be non-reentrant. An output that no
+tangent or gradient reaches is an error here, never a zero.
 """
 
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 import torch
+from jaxtyping import Float
 from torch import Tensor
 from torch.autograd import forward_ad
 from torch.func import jvp as torch_jvp
-from torch.func import vmap
+from torch.overrides import TorchFunctionMode
 
-from entrometer.calculus.layer_norm import CompositeLayerNorm
 from entrometer.calculus.vectors import Vector, check_layout
 from entrometer.errors import InvalidValue, ShapeMismatch
 
@@ -49,7 +49,7 @@ class Pullback(NamedTuple):
 
 
 def jvp(f: TableFunction, params: Vector, direction: Vector) -> Tangents:
-    r"""First derivatives $\nabla_v f = \frac{d}{d\eta} f(\theta + \eta v)|_{\eta=0}$.
+    r"""Return $\nabla_v f = \frac{d}{d\eta} f(\theta + \eta v)|_{\eta=0}$.
 
     One pass in forward mode: no graph is kept.
     """
@@ -59,48 +59,12 @@ def jvp(f: TableFunction, params: Vector, direction: Vector) -> Tangents:
         return Tangents(*_push(_checked(f), dict(params), v))
 
 
-def jvp_many(
-    f: TableFunction,
-    params: Vector,
-    directions: Sequence[Vector],
-    *,
-    at_once: int | None = None,
-) -> Tangents:
-    r"""First derivatives along several directions, stacked in front: $(D, \ldots)$.
-
-    The tangents are a batch and the primal is not, so `f` is computed once for
-    every `at_once` directions (all by default). Memory grows with `at_once`: that many
-    directions are stacked and that many tangents flow through `f`.
-    """
-    size = len(directions) if at_once is None else at_once
-    if not directions or size < 1:
-        raise InvalidValue(
-            f"expected at least one direction, one at once; got {len(directions)} "
-            f"directions, at_once={at_once}."
-        )
-
-    def along(v: dict[str, Tensor]) -> tuple[Tables, Tables]:
-        return _push(_checked(f), dict(params), v)
-
-    outputs: Tables = ()
-    batches: list[Tables] = []
-    for start in range(0, len(directions), size):
-        batch = [_tangent(params, v) for v in directions[start : start + size]]
-        stacked = {name: torch.stack([v[name] for v in batch]) for name in params}
-        with torch.no_grad():
-            repeated, first = vmap(along)(stacked)
-        outputs = tuple(output[0] for output in repeated)
-        batches.append(first)
-    return Tangents(outputs, tuple(map(torch.cat, zip(*batches, strict=True))))
-
-
 def jvp2(f: TableFunction, params: Vector, direction: Vector) -> SecondTangents:
-    r"""First and second derivatives of $f(\theta + \eta v)$ in $\eta$ at 0.
+    r"""Return the first and second derivatives of $f(\theta + \eta v)$ in $\eta$ at 0.
 
-    A jvp in a jvp along the same $v$. A table linear in the parameters has second
-    derivative 0. Layer norms are replaced on the way by ones with a right second
-    derivative; those of batch and instance norm and of several functions of
-    `torch.linalg` are wrong in torch, so keep them out of `f`.
+    A jvp in a jvp along the same $v$. Layer norms are replaced by ones with a correct
+    second derivative; torch's second derivatives of batch and instance norm and of
+    several functions of `torch.linalg` are wrong, so keep those out of `f`.
     """
     v = _tangent(params, direction)
 
@@ -115,7 +79,7 @@ def jvp2(f: TableFunction, params: Vector, direction: Vector) -> SecondTangents:
 
 
 def vjp(f: TableFunction, params: Vector, cotangents: Sequence[Tensor]) -> Pullback:
-    r"""Gradient $\nabla_\theta \sum_i c_i \cdot f_i(\theta)$ with constant $c_i$.
+    r"""Return $\nabla_\theta \sum_i c_i \cdot f_i(\theta)$ with constant $c_i$.
 
     One pass in reverse mode. A parameter that `f` does not reach has gradient 0.
     """
@@ -128,8 +92,9 @@ def vjp(f: TableFunction, params: Vector, cotangents: Sequence[Tensor]) -> Pullb
     got = [tuple(cotangent.shape) for cotangent in cotangents]
     if expected != got:
         raise ShapeMismatch(
-            f"expected one cotangent an output, of its shape, {expected}; got {got}."
+            f"expected one cotangent per output, of its shape, {expected}; got {got}."
         )
+    # `materialize_grads` below would turn a missing gradient into zeros.
     for i, output in enumerate(outputs):
         if not output.requires_grad:
             raise _cut(i, "gradient")
@@ -147,7 +112,7 @@ def _tangent(params: Vector, direction: Vector) -> dict[str, Tensor]:
                 f"parameter {name!r}: expected a direction in the precision of the "
                 f"parameters, {p.dtype}; got {direction[name].dtype}: convert it."
             )
-    # In the order of `params`: torch compares dicts with the order of their keys.
+    # In the order of `params`: torch compares dicts by the order of their keys.
     return {name: direction[name] for name in params}
 
 
@@ -161,7 +126,8 @@ def _push(
 
 
 def _checked(f: TableFunction) -> TableFunction:
-    # torch.func.jvp returns zeros where there is no tangent, so look before it does.
+    # torch.func.jvp returns zeros where there is no tangent, which would hide a
+    # detached output; so look for the tangent inside.
     def g(params: Vector) -> Tables:
         outputs = _as_tables(f(params))
         for i, output in enumerate(outputs):
@@ -192,3 +158,37 @@ def _cut(index: int, what: str) -> InvalidValue:
         f"{index}: look for a detach or a no_grad block between the parameters and it, "
         "or leave a constant out of the outputs."
     )
+
+
+def composite_layer_norm(
+    input: Float[Tensor, "..."],
+    normalized_shape: Sequence[int],
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    eps: float = 1e-5,
+    *_: Any,
+) -> Float[Tensor, "..."]:
+    r"""Layer norm $w\,(x - \bar x) / \sqrt{\mathrm{var}(x) + \epsilon} + b$."""
+    # The arguments of `torch.layer_norm`; its last, a switch for cuDNN, is ignored.
+    dims = tuple(range(-len(normalized_shape), 0))
+    centred = input - input.mean(dim=dims, keepdim=True)
+    variance = centred.square().mean(dim=dims, keepdim=True)
+    normal = centred * (variance + eps).rsqrt()
+    if weight is not None:
+        normal = normal * weight
+    return normal if bias is None else normal + bias
+
+
+class CompositeLayerNorm(TorchFunctionMode):
+    """Replaces every layer norm by `composite_layer_norm` inside this context."""
+
+    # Torch's own has a second forward derivative that is silently wrong: its rule holds
+    # the saved mean and variance constant (pytorch/pytorch#196700).
+
+    def __torch_function__(
+        self, func: Any, types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
+        """Call `func`, or the composite in place of layer norm."""
+        if func in (torch.nn.functional.layer_norm, torch.layer_norm):
+            func = composite_layer_norm
+        return func(*args, **(kwargs or {}))

@@ -30,15 +30,11 @@ class Sketch:
       = \frac{1}{m} \Big( |a|^2 |b|^2 + (a \cdot b)^2 - 2 \sum_j a_j^2 b_j^2 \Big)
       \le \frac{2}{m} |a|^2 |b|^2.$$
     This is the variance of a dense projection with random signs, at a cost of $O(d)$
-    a row and not $O(dm)$.
-
-    Buckets and signs are drawn on the CPU from `seed` and the parameter's name, so that
-    they are the same in every process, on every device, and whatever other parameters
-    there are.
+    per row and not $O(dm)$.
     """
 
     m: int
-    """Buckets."""
+    """Number of buckets."""
     seed: int
 
     def __post_init__(self) -> None:
@@ -46,7 +42,7 @@ class Sketch:
             raise InvalidValue(f"expected at least one bucket; got m={self.m}.")
 
     def apply(self, rows: Vector) -> Float64[Tensor, "R {self.m}"]:
-        """Sketch rows that are stacked in front, (R, ...), a parameter at a time."""
+        """Return the sketches of rows (R, ...), one parameter at a time."""
         if not rows or any(tensor.ndim < 1 for tensor in rows.values()):
             raise ShapeMismatch("expected rows (R, ...) of at least one parameter.")
         if len({len(tensor) for tensor in rows.values()}) > 1:
@@ -55,7 +51,7 @@ class Sketch:
                 f"expected as many rows of every parameter; got {lengths}."
             )
         first = next(iter(rows.values()))
-        # Rows beside one another: an element adds to neighbours in memory.
+        # Transposed, so that one element of all rows adds to neighbours in memory.
         sketch_MR = first.new_zeros(self.m, len(first), dtype=torch.float64)
         for name, tensor in rows.items():
             # The new axis lets a parameter of a single number pass as a row of one.
@@ -64,7 +60,7 @@ class Sketch:
         return sketch_MR.T.contiguous()
 
     def error_bound(self, norm_a: float, norm_b: float) -> float:
-        r"""Bound $\sqrt{2/m}\, |a| |b|$ on the standard error of a product."""
+        r"""Return the bound $\sqrt{2/m}\, |a| |b|$ on a product's standard error."""
         return math.sqrt(2 / self.m) * norm_a * norm_b
 
     def _add(
@@ -85,6 +81,8 @@ class Sketch:
         # The lowest bit is the sign, the others the bucket. 2m is even, so the two
         # signs of a bucket are equally likely even where 2m does not divide the
         # generator's range: the sketch is unbiased for every m.
+        # Drawn on the CPU from the seed and the parameter's name: the same in every
+        # process, on every device, and whatever other parameters there are.
         digest = hashlib.sha256(f"{self.seed}\0{name}".encode()).digest()
         generator = torch.Generator("cpu")
         generator.manual_seed(int.from_bytes(digest[:8], "big") >> 1)
@@ -94,10 +92,10 @@ class Sketch:
 
 
 def fold(sketch: Float64[Tensor, "R M"], m: int) -> Float64[Tensor, "R {m}"]:
-    r"""The sketch of $m$ buckets that one of a multiple of $m$ contains.
+    r"""Return the sketch of $m$ buckets from one of a multiple of $m$.
 
-    Buckets that are the same modulo $m$ are put together, $h'(j) = h(j) \bmod m$:
-    again a uniform bucket with the same sign. So one sketch gives all smaller ones.
+    Buckets that are equal modulo $m$ are added, $h'(j) = h(j) \bmod m$: again a uniform
+    bucket with the same sign.
     """
     if m < 1 or sketch.shape[1] % m:
         raise InvalidValue(

@@ -1,4 +1,4 @@
-"""The update of an optimizer as a sum over what caused it."""
+"""An optimizer's update as a sum over the gradients that caused it."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,12 +11,12 @@ from entrometer.errors import InvalidValue
 
 
 class HistorySplit(NamedTuple):
-    """Momentum's part of an update, by the past batches that it came from."""
+    """Momentum's part of an update, split over past batches."""
 
     parts: list[dict[str, Tensor]]
-    """One a past gradient, in the order given: newest first."""
+    """One part per past gradient, in the order given: newest first."""
     remainder: dict[str, Tensor]
-    """What was not given: older batches, and past decay where momentum carries it."""
+    """Part of older batches, and of past decay where momentum contains it."""
 
 
 # Tensors have no truth value to compare with, so equality is identity.
@@ -33,40 +33,37 @@ class Update:
     direction: Vector
     r"""$v$."""
     history: Vector
-    r"""$v_\text{history}$, what momentum carries over from the steps before."""
+    r"""$v_\text{history}$, the momentum of earlier steps."""
     decay: Vector
     r"""$v_\text{decay}$, the weight decay of this step."""
     preconditioner: Vector
-    r"""$P$, a diagonal, with the gradient of this step in it."""
+    r"""$P$, a diagonal, which depends on the gradient of this step."""
     kappa: float
-    r"""$\kappa$, the weight of this step's gradient, its clipping in it."""
+    r"""$\kappa$, the weight of this step's gradient, clipping included."""
     clip: float
-    r"""$c$, the scale that clipping put on the gradient: 1 where it did nothing."""
+    r"""$c$, the scale that clipping put on the gradient; 1 if it did nothing."""
     momentum: float
     r"""$\mu$, the factor by which a past gradient fades each step ($\beta_1$)."""
 
     def part(self, gradient_part: Vector) -> dict[str, Tensor]:
-        r"""Part $v_i = -\kappa P g_i$ of the update that a part of the gradient makes.
+        r"""Return the part $v_i = -\kappa P g_i$ of the update that is due to $g_i$.
 
-        Args:
-            gradient_part: $g_i$, before clipping, with $\sum_i g_i = g$.
+        $g_i$ is before clipping, with $\sum_i g_i = g$.
         """
         return self._precondition(gradient_part, -self.kappa)
 
     def adjoint(self, gradient_of_h: Vector) -> dict[str, Tensor]:
-        r"""Direction $u = \kappa P \nabla h$.
+        r"""Return the direction $u = \kappa P \nabla h$.
 
-        What $g_i$ does to $h$ is $\nabla h \cdot v_i = -u \cdot g_i$: the derivative
-        of token $i$'s loss along $u$, with the sign changed.
+        The effect of $g_i$ on $h$ is $\nabla h \cdot v_i = -u \cdot g_i$: minus the
+        derivative of token $i$'s loss along $u$.
         """
         return self._precondition(gradient_of_h, self.kappa)
 
     def past_part(self, clipped_gradient: Vector, age: int) -> dict[str, Tensor]:
-        r"""Part $-(\kappa/c)\,\mu^{a} P\, c_{n-a} g_{n-a}$ of a batch `age` steps ago.
+        r"""Return the part $-(\kappa/c)\,\mu^{a} P\, c_{n-a} g_{n-a}$ of a past batch.
 
-        Args:
-            clipped_gradient: $c_{n-a} g_{n-a}$, as the optimizer saw it.
-            age: $a = n - n'$, 1 for the batch just before this one.
+        The gradient is clipped, as the optimizer saw it; age 1 is the previous batch.
         """
         if age < 1:
             raise InvalidValue(
@@ -76,10 +73,9 @@ class Update:
         return self._precondition(clipped_gradient, -weight)
 
     def history_split(self, past_gradients: Sequence[Vector]) -> HistorySplit:
-        r"""Split $v_\text{history}$ over past batches: parts and remainder sum to it.
+        r"""Split $v_\text{history}$ over past clipped gradients, newest first.
 
-        Args:
-            past_gradients: The clipped gradients of the steps before, newest first.
+        Parts and remainder sum to it.
         """
         parts = [self.past_part(g, age) for age, g in enumerate(past_gradients, 1)]
         remainder = dict(self.history)
@@ -94,7 +90,7 @@ class Update:
 
 
 def clip_scale(gradient: Vector, max_norm: float) -> float:
-    r"""Scale $c = \min(1, \mathrm{max} / (|g| + 10^{-6}))$ that clipping puts on $g$.
+    r"""Return the scale $c = \min(1, \mathrm{max} / (|g| + 10^{-6}))$ of clipping.
 
     As in `torch.nn.utils.clip_grad_norm_`, with the norm accumulated in float64.
     """
@@ -102,6 +98,7 @@ def clip_scale(gradient: Vector, max_norm: float) -> float:
         raise InvalidValue(
             f"expected max_norm > 0; got {max_norm}: pass None not to clip."
         )
+    # In float64: float32 sums over an embedding lose several digits of the norm.
     size = norm(gradient).item()
     if not size < float("inf"):
         raise InvalidValue(
@@ -114,8 +111,14 @@ def clip_scale(gradient: Vector, max_norm: float) -> float:
 def clipped(
     gradient: Vector, max_norm: float | None
 ) -> tuple[dict[str, Tensor], float]:
-    """Gradient after clipping, and the scale $c$ of it; None does not clip."""
+    """Return the gradient after clipping, and its scale $c$; None does not clip."""
     if max_norm is None:
         return dict(gradient), 1.0
     c = clip_scale(gradient, max_norm)
     return scale(gradient, c), c
+
+
+def identity_preconditioner(params: Vector) -> dict[str, Tensor]:
+    """Return $P = 1$ (SGD)."""
+    # Expanded views of one number per parameter take no memory.
+    return {name: p.new_ones(()).expand(p.shape) for name, p in params.items()}

@@ -1,7 +1,6 @@
-"""Vectors of the size of the model: one tensor a parameter, keyed by its name.
+"""Vectors of the size of the model: one tensor per parameter, keyed by its name.
 
-Everything works tensor by tensor, so nothing of the size of the whole model is made
-beside the result.
+Everything works tensor by tensor, so nothing but the result has the size of the model.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -17,14 +16,10 @@ Vector: TypeAlias = Mapping[str, Tensor]
 
 
 class LazyVector(Mapping[str, Tensor]):
-    """A vector whose tensors are loaded one by one when asked for, and not kept.
-
-    It holds no memory, so what is as large as the model and seldom used need not be
-    on the device, or in memory at all, before it is used.
-    """
+    """A vector whose tensors are loaded one by one when they are used, and not kept."""
 
     def __init__(self, names: Iterable[str], load: Callable[[str], Tensor]) -> None:
-        """Load the tensor of each of these names by calling `load`."""
+        """Set the names, and the function that loads the tensor of a name."""
         self._names = dict.fromkeys(names)
         self._load = load
 
@@ -33,6 +28,7 @@ class LazyVector(Mapping[str, Tensor]):
             raise KeyError(name)
         return self._load(name)
 
+    # Mapping's own would load the tensor to see whether the name is there.
     def __contains__(self, name: object) -> bool:
         return name in self._names
 
@@ -56,8 +52,8 @@ def check_names(expected: Mapping[str, object], got: Mapping[str, object]) -> No
         hint = hint or (nearest_name(extra[0], expected) if extra else "")
         raise MissingKey(
             f"expected the {len(expected)} parameter names of the other vector; got "
-            f"{len(got)}, missing {_few(missing)}, extra {_few(extra)}: build both "
-            f"vectors from the same `trainable_parameters`.{hint}"
+            f"{len(got)}, missing {_listed(missing)}, extra {_listed(extra)}: build "
+            f"both vectors from the trained parameters of one model.{hint}"
         )
 
 
@@ -73,7 +69,7 @@ def check_layout(expected: Vector, got: Vector) -> None:
 
 
 def dot(a: Vector, b: Vector) -> Float64[Tensor, ""]:
-    r"""Inner product $\sum_j a_j b_j$, multiplied and summed in float64.
+    r"""Return the inner product $\sum_j a_j b_j$, multiplied and summed in float64.
 
     The result is on the device of the first tensor.
     """
@@ -90,32 +86,32 @@ def dot(a: Vector, b: Vector) -> Float64[Tensor, ""]:
 
 
 def norm(a: Vector) -> Float64[Tensor, ""]:
-    r"""Euclidean norm $|a| = \sqrt{a \cdot a}$, accumulated in float64."""
+    r"""Return the Euclidean norm $|a| = \sqrt{a \cdot a}$, accumulated in float64."""
     return dot(a, a).sqrt()
 
 
 def add(a: Vector, b: Vector, *, scale: float = 1.0) -> dict[str, Tensor]:
-    r"""Sum $a + \mathrm{scale} \cdot b$."""
+    r"""Return the sum $a + \mathrm{scale} \cdot b$."""
     check_layout(a, b)
     return {name: torch.add(a[name], b[name], alpha=scale) for name in a}
 
 
 def scale(a: Vector, factor: float) -> dict[str, Tensor]:
-    r"""Multiple $\mathrm{factor} \cdot a$."""
+    r"""Return the multiple $\mathrm{factor} \cdot a$."""
     return {name: tensor * factor for name, tensor in a.items()}
 
 
 def multiply(a: Vector, b: Vector) -> dict[str, Tensor]:
-    r"""Elementwise product $a_j b_j$: a diagonal matrix times a vector."""
+    r"""Return the elementwise product $a_j b_j$: a diagonal matrix times a vector."""
     check_layout(a, b)
     return {name: a[name] * b[name] for name in a}
 
 
 def zeros_like(a: Vector) -> dict[str, Tensor]:
-    """Zero vector with the names, shapes, precisions and devices of `a`."""
+    """Return a zero vector with the names, shapes, precisions and devices of `a`."""
     return {name: torch.zeros_like(tensor) for name, tensor in a.items()}
 
 
-def _few(names: list[str]) -> str:
+def _listed(names: list[str]) -> str:
     shown = ", ".join(repr(name) for name in names[:3])
     return f"{shown} and {len(names) - 3} more" if len(names) > 3 else shown or "none"

@@ -1,28 +1,24 @@
-"""The command line: a verb, its settings, one line for a mistake."""
+"""The command line: a verb, its settings, and one line for a mistake."""
 
-import ast
 import os
 import sys
 from collections.abc import Sequence
 from importlib import import_module
-from pathlib import Path
 
-from entrometer.api.output import plain
 from entrometer.errors import EntrometerError, nearest_name
+from entrometer.experiments.experiment import experiment, experiment_names
+from entrometer.text import plain
 
 VERBS = {
-    "demo": "demo",
-    "train": "train",
-    "eval": "evaluate",
-    "import": "importing",
-    "measure": "measure",
-    "influence": "influence",
-    "kernel": "kernel",
-    "compare": "compare",
-    "report": "report",
-    "replay": "replay",
+    "demo": "See it in minutes: train a tiny policy, evaluate, measure, report.",
+    "train": "Train a policy on a task by imitation, then Dr-GRPO; or resume a run.",
+    "import": "Convert a checkpoint of verl, OpenRLHF or DeepSpeed.",
+    "report": "Write finished runs as one HTML page, and their figures as files.",
+    "replay": "Run a finished run again from its saved settings; compare the tables.",
 }
-"""The module of each; only that of the verb that is run is imported."""
+"""Verbs that are not experiments; the module of each is imported when it runs."""
+
+_MODULES = {"import": "importing"}
 
 _EXTRAS = {
     "accelerate": "train",
@@ -39,24 +35,29 @@ _EXTRAS = {
     "torch": "",
     "transformers": "",
 }
-"""Packages that tables are read without, by the extra that brings them; "" for none."""
+"""The extra that installs each optional package; "" for the package itself."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a verb; 0 for success, 2 for a mistake of the user, told in one line."""
+    """Run a verb; return 0 for success, 2 for a user's mistake, printed in one line."""
     arguments = list(sys.argv[1:] if arguments is None else arguments)
     verb = arguments[0] if arguments else "--help"
+    names = [*VERBS, *experiment_names()]
     if verb in ("-h", "--help"):
         print(_help())
         return 0
-    if verb not in VERBS:
-        near = nearest_name(verb, VERBS)
-        return _refused("", f"no verb {verb!r}.{near} There are: {', '.join(VERBS)}.")
+    if verb not in names:
+        near = nearest_name(verb, names)
+        return _refused("", f"no verb {verb!r}.{near} There are: {', '.join(names)}.")
     try:
-        code: int = import_module(f"{__name__}.{VERBS[verb]}").run(arguments[1:])
-        return code
+        if verb in VERBS:
+            module = import_module(f"{__name__}.{_MODULES.get(verb, verb)}")
+            return int(module.run(arguments[1:]))
+        from entrometer.cli.experiment_verb import run
+
+        return run(experiment(verb), arguments[1:])
     except BrokenPipeError:
-        # Whoever read the output has seen enough; Python must not flush it again.
+        # The reader of our output has closed it; Python must not flush it again.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 141
     except ModuleNotFoundError as error:
@@ -71,7 +72,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (EntrometerError, OSError) as error:
         return _refused(verb, error)
     except KeyboardInterrupt:
-        print("\nstopped; the same command with --resume goes on", file=sys.stderr)
+        print("\nstopped; resume with the same command and --resume", file=sys.stderr)
         return 130
 
 
@@ -81,21 +82,16 @@ def _refused(verb: str, why: object) -> int:
 
 
 def _help() -> str:
-    lines = [f"  {name:<10}{_told(module)}" for name, module in VERBS.items()]
+    lines = VERBS | {name: experiment(name).help for name in experiment_names()}
+    order = ["demo", "train", "import", *experiment_names(), "report", "replay"]
     return "\n".join(
         [
             "usage: entrometer VERB [settings]",
             "",
             "Measures what one policy-gradient step does to entropy and reward.",
             "",
-            *lines,
+            *(f"  {name:<10}{lines[name]}" for name in order),
             "",
             "entrometer VERB --help lists the settings.",
         ]
     )
-
-
-def _told(module: str) -> str:
-    """First line of a verb's docstring, read without the imports that it needs."""
-    source = Path(__file__).with_name(f"{module}.py").read_text(encoding="utf-8")
-    return (ast.get_docstring(ast.parse(source)) or "").partition("\n")[0]

@@ -7,11 +7,10 @@ from contextlib import redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
 
-from entrometer.api.output import plain, print_json
-from entrometer.cli import evaluate, measure, report, train
-from entrometer.cli.parse import Flag, parse
-from entrometer.cli.verb import Verb
+from entrometer.cli import main
+from entrometer.cli.flags import Flag, parse
 from entrometer.errors import InvalidValue
+from entrometer.text import plain, print_json
 
 STEPS, MEASURED = 8, 4
 """Dr-GRPO steps, and the one whose checkpoint is measured."""
@@ -38,12 +37,12 @@ class Demo:
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Carry the verb out."""
+    """Run the verb; return the exit code."""
     command = parse(Demo, arguments, verb="demo")
     if command.run.exists() and not command.resume:
         raise InvalidValue(
-            f"{command.run} is there already; go on with it by --resume, or choose "
-            "another directory with --run"
+            f"{command.run} already exists; resume it with --resume, or choose another "
+            "directory with --run"
         )
     import torch
 
@@ -51,9 +50,9 @@ def run(arguments: Sequence[str]) -> int:
     torch.set_num_threads(1)
     page = command.run / "report.html"
     with redirect_stdout(sys.stderr if command.json else sys.stdout):
-        for name, verb, settings in _commands(command, page):
-            print(plain(f"$ entrometer {shlex.join([name, *settings])}"), flush=True)
-            failed = verb.run(settings)
+        for line in _commands(command, page):
+            print(plain(f"$ entrometer {shlex.join(line)}"), flush=True)
+            failed = main(line)
             if failed:
                 return failed
             print()
@@ -62,37 +61,28 @@ def run(arguments: Sequence[str]) -> int:
     else:
         print(
             plain(f"Open {page}.")
-            + " Its first figure shows the change of entropy that one step made, beside"
+            + " Its first figure shows the change of entropy that one step made, and"
             "\nits linear prediction, for the update that training made and for one "
-            "drawn afresh."
+            "that was sampled anew."
         )
     return 0
 
 
-def _commands(command: Demo, page: Path) -> list[tuple[str, Verb, list[str]]]:
-    """What is done, each as it would be typed."""
+def _commands(command: Demo, page: Path) -> list[list[str]]:
+    """Return the command lines, as they would be typed."""
     training, measurement = command.run / "train", command.run / "measure"
     checkpoint = training / f"checkpoint-{MEASURED}"
-    begun = (training / "config.json").is_file()
-    again = (measurement / "config.json").is_file()
     new = (
         f"--recipe tiny-twin --steps {STEPS} --save-every {MEASURED} "
         f"--predict-every 0 --seed {command.seed}"
     )
     how = f"--updates recorded sampled-1 --seed {command.seed} --no-report"
-    resume = ["--resume"]
+    started = (training / "config.json").is_file()
+    again = ["--resume"] if (measurement / "config.json").is_file() else []
+    run, out = str(measurement), str(page)
     return [
-        ("train", train, ["--run", str(training), *(resume if begun else new.split())]),
-        ("eval", evaluate, [str(training), "--problems", "64"]),
-        (
-            "measure",
-            measure,
-            [
-                str(checkpoint),
-                *("--run", str(measurement)),
-                *how.split(),
-                *(resume if again else []),
-            ],
-        ),
-        ("report", report, [str(measurement), str(training), "--out", str(page)]),
+        ["train", "--run", str(training), *(["--resume"] if started else new.split())],
+        ["eval", str(training), "--problems", "64"],
+        ["measure", str(checkpoint), "--run", run, *how.split(), *again],
+        ["report", run, str(training), "--out", out],
     ]

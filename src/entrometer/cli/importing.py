@@ -7,9 +7,9 @@ from typing import Annotated, Any
 
 import tyro
 
-from entrometer.api.output import plain, print_json
-from entrometer.cli.parse import Flag, parse
+from entrometer.cli.flags import Flag, parse
 from entrometer.errors import InvalidValue
+from entrometer.text import plain, print_json
 
 
 @dataclass(frozen=True, kw_only=True)

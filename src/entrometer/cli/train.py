@@ -8,16 +8,16 @@ from typing import Annotated
 
 import tyro
 
-from entrometer.api.output import plain, print_json
 from entrometer.api.progress import Ticker
-from entrometer.cli.parse import Flag, Habits, parse
+from entrometer.cli.flags import CommonFlags, Flag, parse
 from entrometer.errors import InvalidValue
 from entrometer.recipes import recipe
+from entrometer.text import plain, print_json
 from entrometer.training.config import TrainConfig, read_config
 
 
 @dataclass(frozen=True, kw_only=True)
-class Train(Habits):
+class Train(CommonFlags):
     """Train a policy on a task, or go on with a run that was stopped."""
 
     run: Path | None = None

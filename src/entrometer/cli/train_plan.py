@@ -7,7 +7,6 @@ from random import Random
 
 import numpy as np
 
-from entrometer.api.output import clock, plain, print_json
 from entrometer.cli.timing import Line, seconds
 from entrometer.errors import EntrometerError
 from entrometer.estimators import GradientWeights
@@ -15,8 +14,9 @@ from entrometer.passes import vjp
 from entrometer.policy import Policy, load_policy, sample
 from entrometer.runs import Rollouts, Sampler, newest_complete
 from entrometer.tasks import Problem, Split, Task, task
+from entrometer.text import clock, plain, print_json
 from entrometer.training.config import TrainConfig
-from entrometer.training.trainable import looks_ahead, trainable
+from entrometer.training.trainable import needs_lookahead, trainable
 
 _FEW, _MORE = 4, 16
 
@@ -88,7 +88,7 @@ def _seconds(config: TrainConfig, imitation: int, steps: int) -> float:
         a_step += (
             draw.at(config.predict_prompts) + 2 * update.at(config.predict_prompts)
         ) / config.predict_every
-    if looks_ahead(trainable(config.intervention), config.micro_batch):
+    if needs_lookahead(trainable(config.intervention), config.micro_batch):
         # The way there is about half of the way back.
         a_step += update.at(batch) / 3
     return loading + imitation * update.at(config.imitation.batch) + steps * a_step

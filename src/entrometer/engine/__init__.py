@@ -1,6 +1,6 @@
 """Where work is carried out: in this process, or on a Ray cluster (`on_ray`)."""
 
-from entrometer.engine.here import Here
+from entrometer.engine.local import LocalEngine
 from entrometer.engine.manifest import Manifest, read_log
 from entrometer.engine.work import (
     Engine,
@@ -16,7 +16,7 @@ from entrometer.engine.work import (
 __all__ = [
     "Engine",
     "FailedWork",
-    "Here",
+    "LocalEngine",
     "Manifest",
     "Progress",
     "Row",

@@ -90,26 +90,26 @@ class Schedule:
         """Times that a piece had to be begun again."""
         return sum(self._failures.values()) + sum(self._losses.values())
 
-    def take(self, home: Hashable = None) -> Work | None:
-        """The next piece for a worker that has `home` loaded; None if none is ready."""
-        if not self._ready.get(home):
+    def take(self, required_model: Hashable = None) -> Work | None:
+        """Return the next piece for a worker with this model loaded, or None."""
+        if not self._ready.get(required_model):
             able = [h for h, heap in self._ready.items() if heap]
             if not able:
                 return None
             # Workers spread over the homes by what there is to do in each.
-            home = max(
+            required_model = max(
                 able, key=lambda h: self._ready_cost[h] / (1 + self._under_way[h])
             )
-        _, _, name = heapq.heappop(self._ready[home])
+        _, _, name = heapq.heappop(self._ready[required_model])
         work = self._work[name]
-        self._ready_cost[home] -= work.cost
-        self._under_way[home] += 1
+        self._ready_cost[required_model] -= work.cost
+        self._under_way[required_model] += 1
         return work
 
     def done(self, work: Work) -> None:
         """Its result is there: what waited for it may be ready."""
         name = name_of(work)
-        self._under_way[work.home] -= 1
+        self._under_way[work.required_model] -= 1
         self._left.discard(name)
         for gate in self._opens.pop(name, ()):
             gate.missing -= 1
@@ -131,7 +131,7 @@ class Schedule:
 
     def _again(self, work: Work, counts: Counter[str], most: int, why: str) -> None:
         name = name_of(work)
-        self._under_way[work.home] -= 1
+        self._under_way[work.required_model] -= 1
         counts[name] += 1
         if counts[name] < most:
             self._make_ready(name)
@@ -140,9 +140,9 @@ class Schedule:
 
     def _make_ready(self, name: str) -> None:
         work = self._work[name]
-        heap = self._ready.setdefault(work.home, [])
+        heap = self._ready.setdefault(work.required_model, [])
         heapq.heappush(heap, (-work.cost, self._order[name], name))
-        self._ready_cost[work.home] += work.cost
+        self._ready_cost[work.required_model] += work.cost
 
     def _gate(self, needs: Sequence[Work], have: Container[str]) -> _Gate:
         gate = _Gate(needs)

@@ -21,7 +21,7 @@ class Work(Protocol):
         """What it is called before people."""
 
     @property
-    def home(self) -> Hashable:
+    def required_model(self) -> Hashable:
         """What a worker has to load for it: a worker stays with what it has."""
 
     @property
@@ -38,14 +38,14 @@ class Work(Protocol):
     def tokens(self, store: Path) -> int:
         """Response tokens that it went over."""
 
-    def carry_out(self, worker: Any) -> None:
+    def run(self, worker: Any) -> None:
         """Compute it from what it needs, and put it in the store, whole or not."""
 
 
 Works = Iterable[Work]
 
 MakeWorker = Callable[[Path], Any]
-"""Makes what `Work.carry_out` is given, from the store."""
+"""Makes what `Work.run` is given, from the store."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +99,7 @@ def quiet(_: Status) -> None:
 class Engine(Protocol):
     """Where work is carried out."""
 
-    def carry_out(
+    def run(
         self, works: Works, *, worker: MakeWorker, store: Path, progress: Progress
     ) -> list[Row]:
         """Carry out what the store has not, each once; a row for each.

@@ -9,9 +9,22 @@ from entrometer.estimators.baselines import (
     fold_of,
     prefix_features,
 )
-from entrometer.estimators.entropy import entropy, entropy_statistics
-from entrometer.estimators.entropy_change import change_statistics, entropy_change
-from entrometer.estimators.estimate import Estimate, Linearised
+from entrometer.estimators.entropy_change import (
+    Per,
+    Weighting,
+    change_statistics,
+    entropy,
+    entropy_change,
+    entropy_statistics,
+)
+from entrometer.estimators.estimate import Estimate, Linearised, sample_size_ratio
+from entrometer.estimators.gradient_products import (
+    TwoBatchVariance,
+    UStatistic,
+    two_batch_term,
+    two_batch_variance,
+    u_statistic,
+)
 from entrometer.estimators.influence import (
     FoldContributions,
     Influence,
@@ -32,30 +45,27 @@ from entrometer.estimators.pass_at_k import (
     pass_statistics,
     share_estimate,
 )
-from entrometer.estimators.power_law import PowerLaw, power_law
-from entrometer.estimators.prompt_sums import PromptSums
+from entrometer.estimators.prompt_sums import PromptSums, scatter, synthetic_batches
 from entrometer.estimators.quadratic_term import (
+    PowerLaw,
     linear_regime,
+    power_law,
     quadratic_statistics,
     quadratic_term,
 )
-from entrometer.estimators.responses import Responses
+from entrometer.estimators.responses import (
+    Baseline,
+    Curvatures,
+    Responses,
+    Tables,
+    Tangents,
+)
 from entrometer.estimators.reward_change import (
     reward_change,
     reward_change_statistics,
     reward_gradient_weights,
     reward_slope_statistics,
 )
-from entrometer.estimators.sample_size import sample_size_ratio
-from entrometer.estimators.synthetic import scatter, synthetic_batches
-from entrometer.estimators.tables import Baseline, Curvatures, Tables, Tangents
-from entrometer.estimators.two_batch import (
-    TwoBatchVariance,
-    two_batch_term,
-    two_batch_variance,
-)
-from entrometer.estimators.u_statistic import UStatistic, u_statistic
-from entrometer.estimators.weighting import Per, Weighting
 
 __all__ = [
     "Baseline",

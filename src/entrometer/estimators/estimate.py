@@ -1,10 +1,10 @@
-"""An estimate with its uncertainty, and the linearisation it comes from."""
+"""Estimates with their standard errors and confidence intervals."""
 
 # Axes: P prompts.
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -16,13 +16,13 @@ from entrometer.estimators.prompt_sums import PromptSums
 
 @dataclass(frozen=True)
 class Estimate:
-    """A number, how sure it is, and what it rests on."""
+    """A number with its standard error, confidence interval and sample size."""
 
     value: float
     """The estimate."""
 
     standard_error: float
-    """Its standard error, clustered by prompt; NaN where it is undefined."""
+    """Standard error, clustered by prompt; NaN where it is undefined."""
 
     low: float
     """Lower end of the 95% interval."""
@@ -34,10 +34,10 @@ class Estimate:
     r"""$(\sum w)^2/\sum w^2$ of the sequence weights, in responses."""
 
     prompts: int
-    """Number of prompts: of independent units."""
+    """Number of prompts, the independent units."""
 
     largest_weight: float = 1.0
-    """Largest importance weight of one response (1 where nothing is reweighted)."""
+    """Largest importance weight of a response (1 where nothing is reweighted)."""
 
     @classmethod
     def symmetric(
@@ -50,7 +50,7 @@ class Estimate:
         prompts: int,
         largest_weight: float = 1.0,
     ) -> "Estimate":
-        """Estimate with the interval value ± t · standard error."""
+        """Return the estimate with the interval value ± t · standard error."""
         reach = t_quantile(degrees_of_freedom) * standard_error
         return cls(
             value=value,
@@ -63,19 +63,19 @@ class Estimate:
         )
 
     def covers(self, truth: float) -> bool:
-        """Whether the 95% interval contains a number."""
+        """Return whether the 95% interval contains a number."""
         return bool(self.low <= truth <= self.high)
 
 
 @dataclass(frozen=True, eq=False)
 class Linearised:
-    r"""A smooth function of per-prompt sums, with the pull of each prompt on it.
+    r"""A smooth function of per-prompt sums, with the influence of each prompt on it.
 
-    For $f(\sum_p x_p)$, homogeneous of degree 0 (any ratio or mean is), the pull is
-    $\psi_p = \nabla f\cdot x_p$; pulls add up to 0 and
+    For $f(\sum_p x_p)$, homogeneous of degree 0 (any ratio or mean is), the influence
+    is $\psi_p = \nabla f\cdot x_p$. The $\psi_p$ add up to 0 and
     $\mathrm{Var} f \approx \frac{P}{P-1}\sum_p\psi_p^2$: the delta method,
-    clustered by prompt. Two of them on the same prompts subtract pairwise, so a
-    difference carries only the noise that they do not share.
+    clustered by prompt. Two estimates on the same prompts subtract prompt by prompt,
+    so their difference has only the noise that they do not share.
     """
 
     value: float
@@ -84,39 +84,37 @@ class Linearised:
     prompt: Int[np.ndarray, " P"]
     """Prompt ids, ascending."""
 
-    pull: Float[np.ndarray, " P"]
+    prompt_influence: Float[np.ndarray, " P"]
     r"""$\psi_p$ of each prompt."""
 
     effective_samples: float
     """Effective number of responses."""
 
     largest_weight: float = 1.0
-    """Largest importance weight of one response."""
+    """Largest importance weight of a response."""
 
     def __sub__(self, other: "Linearised") -> "Linearised":
-        """The paired difference, on the same prompts."""
+        """Return the paired difference of two estimates on the same prompts."""
         if not np.array_equal(self.prompt, other.prompt):
             raise InvalidValue(
                 f"expected two estimates on the same {self.prompt.size} prompts, got "
-                f"another set of {other.prompt.size}; unpaired differences need the "
-                "sum of the two variances"
+                f"a different set of {other.prompt.size}; evaluate both on one batch, "
+                "or add the variances of two independent ones"
             )
         return Linearised(
             value=self.value - other.value,
             prompt=self.prompt,
-            pull=self.pull - other.pull,
+            prompt_influence=self.prompt_influence - other.prompt_influence,
             effective_samples=min(self.effective_samples, other.effective_samples),
             largest_weight=max(self.largest_weight, other.largest_weight),
         )
 
     def __rmul__(self, factor: float) -> "Linearised":
-        """The estimate times a known number, such as a learning rate."""
-        return Linearised(
+        """Return the estimate times a known number, such as a learning rate."""
+        return replace(
+            self,
             value=factor * self.value,
-            prompt=self.prompt,
-            pull=factor * self.pull,
-            effective_samples=self.effective_samples,
-            largest_weight=self.largest_weight,
+            prompt_influence=factor * self.prompt_influence,
         )
 
     @property
@@ -125,28 +123,29 @@ class Linearised:
         P = self.prompt.size
         if P < 2:
             return math.nan
-        return math.sqrt(P / (P - 1) * float(self.pull @ self.pull))
+        psi = self.prompt_influence
+        return math.sqrt(P / (P - 1) * float(psi @ psi))
 
     @property
     def degrees_of_freedom(self) -> float:
         r"""Degrees of freedom of the standard error, $\min(P-1,\ 2P/(\hat\kappa-1))$.
 
-        $\hat\kappa$ is the kurtosis of the pulls: 3 for a normal one, and then it is
-        $P - 1$. A few prompts with large pulls make the standard error itself
-        uncertain, and the interval wider.
+        $\hat\kappa$ is the kurtosis of the $\psi_p$; at 3, the normal distribution's,
+        the result is $P - 1$. A few prompts with large influence make the standard
+        error itself uncertain, which widens the interval.
         """
-        P, square = self.prompt.size, self.pull**2
+        P, square = self.prompt.size, self.prompt_influence**2
         variation = P * float(square @ square) - float(square.sum()) ** 2
         if variation <= 0:
             return float(P - 1)
         return min(float(P - 1), 2 * P * float(square.sum()) ** 2 / variation)
 
     def estimate(self) -> Estimate:
-        """Value with its 95% interval, Student's t on `degrees_of_freedom`.
+        """Return the value with its 95% interval, Student's t on `degrees_of_freedom`.
 
         With few prompts the interval of a skewed quantity, such as a change weighted
-        by whole sequences, covers somewhat less than it says; `python -m benchmarks
-        coverage` prints by how much at 24 prompts beside its limits at 96.
+        by whole sequences, covers somewhat less than 95%; `python -m benchmarks
+        coverage` prints the coverage at 24 and at 96 prompts.
         """
         return Estimate.symmetric(
             self.value,
@@ -161,31 +160,83 @@ class Linearised:
 def linearise(
     sums: PromptSums, value: float, slopes: Mapping[str, float]
 ) -> Linearised:
-    r"""A function of the totals, given its value and its slope in each column.
+    r"""Return a function of the totals, given its value and its slope in each column.
 
     $\psi_p = \sum_m \frac{\partial f}{\partial X_m} x_{pm}$ with $X_m=\sum_p x_{pm}$.
     """
-    pull = np.zeros(sums.prompts)
+    psi = np.zeros(sums.prompts)
     for column, slope in slopes.items():
-        pull += slope * sums.of_prompts(column)
+        psi += slope * sums.of_prompts(column)
     return Linearised(
         value=value,
         prompt=sums.prompt,
-        pull=pull,
+        prompt_influence=psi,
         effective_samples=effective_samples(sums),
         largest_weight=sums.largest_weight,
     )
 
 
 def effective_samples(sums: PromptSums) -> float:
-    r"""$(\sum w)^2/\sum w^2$ over responses; their number where no weights are."""
+    r"""Return $(\sum w)^2/\sum w^2$ over responses; their number without weights."""
     if "w" not in sums.columns:
         return sums.total("responses")
     return sums.total("w") ** 2 / sums.total("w2")
 
 
 def t_quantile(degrees_of_freedom: float, level: float = 0.95) -> float:
-    """Two-sided Student quantile; NaN below one degree of freedom."""
+    """Return the two-sided Student quantile; NaN below one degree of freedom."""
     if degrees_of_freedom < 1:
         return math.nan
     return float(stats.t.ppf(0.5 + level / 2, degrees_of_freedom))
+
+
+def fieller_magnitude(
+    a: float, b: float, *, var_a: float, var_b: float, cov: float, t: float
+) -> tuple[float, float]:
+    r"""Return Fieller's confidence interval of $|\rho| = |a/b|$.
+
+    The set is $(a-\rho b)^2 \le t^2(\sigma_a^2 - 2\rho\sigma_{ab} + \rho^2\sigma_b^2)$,
+    a quadratic in $\rho$. If b is compatible with 0, the interval has no upper end; if
+    a is too, it is $(0, \infty)$.
+    """
+    aa, ab, bb = a * a - t * t * var_a, a * b - t * t * cov, b * b - t * t * var_b
+    if not all(map(math.isfinite, (aa, ab, bb))):
+        return math.nan, math.nan
+    root = math.sqrt(max(ab * ab - aa * bb, 0.0))
+    # ρ = 0 is in the set if a itself is compatible with 0.
+    holds_zero = aa <= 0
+    if bb > 0:
+        ends = sorted(abs((ab + sign * root) / bb) for sign in (-1, 1))
+        return (0.0 if holds_zero else ends[0]), ends[1]
+    if holds_zero or bb == 0:
+        return 0.0, math.inf
+    return min(abs((ab + sign * root) / bb) for sign in (-1, 1)), math.inf
+
+
+def sample_size_ratio(one: Linearised, other: Linearised) -> Estimate:
+    r"""Return how many times more prompts `one` needs for the error of `other`.
+
+    $F = \sum_p\psi_p^2/\sum_p\phi_p^2$ with the influences $\psi$ and $\phi$ of the
+    same prompts on the two. The interval is that of $\log F$, on which prompt p has
+    the influence $\psi_p^2/\sum\psi^2 - \phi_p^2/\sum\phi^2$.
+    """
+    difference = one - other
+    a, b = one.prompt_influence**2, other.prompt_influence**2
+    if not b.sum() > 0:
+        ratio = math.nan if not a.sum() > 0 else math.inf
+        return Estimate(ratio, math.nan, math.nan, math.nan, ratio, one.prompt.size)
+    F = float(a.sum() / b.sum())
+    log_F = Linearised(
+        value=math.log(F) if F > 0 else -math.inf,
+        prompt=one.prompt,
+        prompt_influence=a / max(a.sum(), np.finfo(float).tiny) - b / b.sum(),
+        effective_samples=difference.effective_samples,
+    ).estimate()
+    return Estimate(
+        value=F,
+        standard_error=F * log_F.standard_error,
+        low=math.exp(log_F.low),
+        high=math.exp(log_F.high),
+        effective_samples=difference.effective_samples,
+        prompts=one.prompt.size,
+    )

@@ -1,4 +1,4 @@
-"""Influence of every token of an update on entropy and reward, and sums of it."""
+"""Influence of every token of an update on entropy and reward, and its sums."""
 
 # Axes: K tokens of the update batch, Q folds of the evaluation batch, A groups.
 
@@ -9,7 +9,7 @@ from jaxtyping import Float, Int
 
 from entrometer.errors import InvalidValue
 from entrometer.estimators.estimate import Estimate
-from entrometer.estimators.tables import Column
+from entrometer.estimators.responses import Column
 
 
 @dataclass(frozen=True, eq=False)
@@ -23,19 +23,19 @@ class FoldContributions:
     """
 
     parts: Float[np.ndarray, "K Q"]
-    """$I_q$ of each token: its sum over folds is the influence."""
+    """$I_q$ of each token; the sum over folds is the influence."""
 
     size: Float[np.ndarray, " Q"]
-    """Share of each fold in the divisor of the objective: its tokens for h, its
-    responses for a mean. Adds up to 1."""
+    """Fraction of each fold in the divisor of the objective: of the tokens for h, of
+    the responses for a mean. Adds up to 1."""
 
     residual: Float[np.ndarray, " Q"] | None = None
-    r"""$(\sum_q H - R\sum_q T)/\sum T$, for h: how far each fold's entropy lies from
+    r"""$(\sum_q H - R\sum_q T)/\sum T$, for h: distance of each fold's entropy from
     the batch's, over the tokens of the whole batch. None for a mean."""
 
     length: Column | None = None
-    r"""Influence of each token on the mean length over the mean length,
-    $I_T/\bar T$, for h: what noise of $R$ is multiplied with. None for a mean."""
+    r"""$I_T/\bar T$, for h: influence of each token on the mean length, relative to
+    it. The noise of $R$ enters with this factor. None for a mean."""
 
 
 def influence_parts(
@@ -44,7 +44,7 @@ def influence_parts(
     dS: Float[np.ndarray, "K Q"],
     dH: Float[np.ndarray, "K Q"],
 ) -> Float[np.ndarray, "K Q"]:
-    r"""$I_q(i,k) = \alpha_{ik}\nabla_{u_q}S_{ik} + \gamma_{ik}\nabla_{u_q}H_{ik}$.
+    r"""Return $I_q = \alpha\nabla_{u_q}S + \gamma\nabla_{u_q}H$ of each token.
 
     `dS`, `dH` are the forward-mode derivatives of the update batch's tables along each
     $u_q = \kappa P g_q$.
@@ -55,7 +55,7 @@ def influence_parts(
 
 @dataclass(frozen=True, eq=False)
 class Influence:
-    """Influence of each token or group, with what is needed for its uncertainty."""
+    """Influence of each token or group, with its standard error over folds."""
 
     value: Float[np.ndarray, " A"]
     """Influence, per unit learning rate."""
@@ -63,11 +63,11 @@ class Influence:
     standard_error: Float[np.ndarray, " A"]
     """Standard error over folds of the evaluation batch."""
 
-    pulls: Float[np.ndarray, "A Q"]
-    r"""$\psi_q$ of each fold, of which the standard error is made."""
+    fold_influence: Float[np.ndarray, "A Q"]
+    r"""$\psi_q$ of each fold, from which the standard error is computed."""
 
     folds: int
-    """Number of folds the standard error rests on."""
+    """Number of folds Q."""
 
     prompts: int
     """Number of prompts of the evaluation batch."""
@@ -76,7 +76,7 @@ class Influence:
     """Number of responses of the evaluation batch."""
 
     def __getitem__(self, index: int) -> Estimate:
-        """One of them as an estimate, Student's t on folds - 1 degrees of freedom."""
+        """Return one as an estimate, Student's t on Q - 1 degrees of freedom."""
         return Estimate.symmetric(
             float(self.value[index]),
             float(self.standard_error[index]),
@@ -89,13 +89,13 @@ class Influence:
 def token_influence(
     contributions: FoldContributions, *, prompts: int, responses: int
 ) -> Influence:
-    r"""Influence of every token, $I = \sum_q I_q$, with its standard error.
+    r"""Return the influence of every token, $I = \sum_q I_q$, with its standard error.
 
-    Fold q pulls by $\psi_q = I_q - s_q I - \frac{I_T}{\bar T}\rho_q$ ($s_q$ its share
-    of the divisor, $\rho_q$ its residual entropy) and
+    Fold q contributes $\psi_q = I_q - s_q I - \frac{I_T}{\bar T}\rho_q$ ($s_q$ its
+    fraction of the divisor, $\rho_q$ its residual entropy) and
     $\mathrm{Var}\,I \approx \sum_q\psi_q^2/(1 - \sum_q s_q^2)$, for folds of equal size
-    $\frac{Q}{Q-1}\sum_q\psi_q^2$. Below about 8 folds the interval is wide because
-    Student's t is; it covers from two folds on.
+    $\frac{Q}{Q-1}\sum_q\psi_q^2$. The interval has its coverage from two folds on, but
+    below about 8 folds Student's t makes it wide.
     """
     I_K = contributions.parts.sum(axis=1)
     share = contributions.size
@@ -105,7 +105,7 @@ def token_influence(
     elif contributions.length is not None or contributions.residual is not None:
         raise InvalidValue(
             "expected both `length` and `residual` (for h) or neither (for a mean), "
-            "got one of them; the noise of the ratio needs both"
+            "got one of them; pass the other too"
         )
     Q = share.size
     if Q < 2:
@@ -116,7 +116,7 @@ def token_influence(
     return Influence(
         value=I_K,
         standard_error=np.sqrt((psi_KQ**2).sum(axis=1) / (1 - (share @ share))),
-        pulls=psi_KQ,
+        fold_influence=psi_KQ,
         folds=Q,
         prompts=prompts,
         responses=responses,
@@ -126,11 +126,11 @@ def token_influence(
 def summed(
     contributions: FoldContributions, group: Int[np.ndarray, " K"], groups: int
 ) -> FoldContributions:
-    """Contributions added up by group: sequences, prompts, signs, positions, classes.
+    """Return contributions summed by group: sequence, prompt, sign, position, class.
 
-    Chunks of the update batch add up too. Standard errors are taken afterwards, by
+    Chunks of the update batch add up too. Compute standard errors afterwards, with
     `token_influence`: tokens share the noise of the evaluation batch, so the error of
-    a sum is not the root of summed squares.
+    a sum is not the root of the summed squares.
     """
     length = contributions.length
     return FoldContributions(

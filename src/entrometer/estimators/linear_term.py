@@ -6,20 +6,25 @@ from typing import NamedTuple
 
 import numpy as np
 
-from entrometer.estimators.estimate import Linearised, linearise
-from entrometer.estimators.prompt_sums import PromptSums
-from entrometer.estimators.responses import Responses
-from entrometer.estimators.tables import Baseline, Column, Tables, Tangents
-from entrometer.estimators.weighting import (
+from entrometer.estimators.entropy_change import (
     Per,
     Weighting,
     require_baseline,
     require_per,
 )
+from entrometer.estimators.estimate import Linearised, linearise
+from entrometer.estimators.prompt_sums import PromptSums
+from entrometer.estimators.responses import (
+    Baseline,
+    Column,
+    Responses,
+    Tables,
+    Tangents,
+)
 
 
 class ScoreCoefficients(NamedTuple):
-    r"""What $\nabla_v S_k$ is multiplied with in $N'$ and in $D'$."""
+    r"""Factors of $\nabla_v S_k$ in $N'$ and in $D'$."""
 
     N: Column
     D: Column
@@ -32,7 +37,7 @@ def score_coefficients(
     weighting: Weighting,
     baseline: Baseline | None = None,
 ) -> ScoreCoefficients:
-    r"""Coefficients of the score of each token at $\eta = 0$.
+    r"""Return the coefficients of the score of each token at $\eta = 0$.
 
     Sequence: $\sum_j H_j$ and T. Per decision: the entropy to go
     $G_k = \sum_{j>k}H_j$ and the tokens to go $M_k = T - k$. Doubly robust:
@@ -57,7 +62,7 @@ def linear_statistics(
     weighting: Weighting,
     baseline: Baseline | None = None,
 ) -> PromptSums:
-    r"""Per-prompt sums for `linear_term`: $N'$ and $D'$ along $v$.
+    r"""Return per-prompt sums for `linear_term`: $N'$ and $D'$ along $v$.
 
     $N' = \sum_k \nabla_v H_k + \sum_k n_k\nabla_v S_k$ and
     $D' = \sum_k d_k\nabla_v S_k$ with the coefficients of `score_coefficients`.
@@ -74,10 +79,10 @@ def linear_statistics(
 
 
 def linear_term(sums: PromptSums, *, per: Per = "token") -> Linearised:
-    r"""Slope $\delta h_1/\eta = h'(0)$ of the entropy along $v$.
+    r"""Return the slope $\delta h_1/\eta = h'(0)$ of the entropy along $v$.
 
     Per token $h' = (N' - R\,D')/\sum T$ with $R = \sum H/\sum T$ of the same batch;
-    per sequence $\mathcal H' = N'/n$. It is the exact derivative at $\eta = 0$ of
+    per sequence $\mathcal H' = N'/n$. This is the exact derivative at $\eta = 0$ of
     `entropy_change` with the same weighting on the same batch.
     """
     require_per(per)
@@ -95,10 +100,7 @@ def linear_term(sums: PromptSums, *, per: Per = "token") -> Linearised:
 
 
 class GradientWeights(NamedTuple):
-    r"""Token weights that a reverse pass turns into a gradient.
-
-    The gradient is the pull-back $\sum_k a^S_k\nabla S_k + a^H_k\nabla H_k$.
-    """
+    r"""Token weights of a vjp, $\sum_k a^S_k\nabla S_k + a^H_k\nabla H_k$."""
 
     S: Column
     H: Column
@@ -113,11 +115,12 @@ def entropy_gradient_weights(
     baseline: Baseline | None = None,
     per: Per = "token",
 ) -> GradientWeights:
-    r"""Weights with which one reverse pass over the batch gives $\nabla h$.
+    r"""Return the weights with which one vjp over the batch gives $\nabla h$.
 
     Per token $a^S_k = (n_k - R\,d_k)/\sum T$ and $a^H_k = 1/\sum T$; per sequence
-    $a^S_k = n_k/n$ and $a^H_k = 1/n$. `whole` are the `entropy_statistics` of the whole
-    batch, whatever chunk of it `responses` is: pull-backs of chunks then add up.
+    $a^S_k = n_k/n$ and $a^H_k = 1/n$. `responses` may be a chunk of the batch, but
+    `whole` must be the `entropy_statistics` of all of it: the vjps of chunks then add
+    up.
     """
     require_per(per)
     n, d = score_coefficients(responses, here, weighting=weighting, baseline=baseline)
@@ -137,10 +140,10 @@ def length_gradient_weights(
     weighting: Weighting,
     baseline: Baseline | None = None,
 ) -> GradientWeights:
-    r"""Weights whose pull-back is $\nabla\mathrm E[T]$: $a^S_k = d_k/n$, $a^H_k = 0$.
+    r"""Return the weights whose vjp is $\nabla\mathrm E[T]$: $a^S = d/n$, $a^H = 0$.
 
-    The gradient of the mean length is what the noise of $R$ is multiplied with in the
-    standard error of an influence on $h$.
+    In the standard error of an influence on $h$, the gradient of the mean length is
+    the factor of the noise of $R$.
     """
     _, d = score_coefficients(responses, here, weighting=weighting, baseline=baseline)
     return GradientWeights(S=d / whole.total("responses"), H=np.zeros_like(d))

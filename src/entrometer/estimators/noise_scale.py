@@ -8,14 +8,13 @@ import numpy as np
 from jaxtyping import Float
 
 from entrometer.errors import InvalidValue
-from entrometer.estimators.estimate import Estimate, t_quantile
-from entrometer.estimators.fieller import fieller_magnitude
+from entrometer.estimators.estimate import Estimate, fieller_magnitude, t_quantile
 
 
 def noise_scale_moments(
     small: Float[np.ndarray, " I"], large: Float[np.ndarray, " I"], *, b: int, B: int
 ) -> tuple[Float[np.ndarray, " I"], Float[np.ndarray, " I"]]:
-    r"""Unbiased $\mathrm{tr}\,\Sigma$ and $|G|^2$ of each step.
+    r"""Return unbiased $\mathrm{tr}\,\Sigma$ and $|G|^2$ of each step.
 
     From `small` $= |g_b|^2$ and `large` $= |g_B|^2$, squared norms of the mean gradient
     of b and of B prompt groups in the same step:
@@ -23,7 +22,10 @@ def noise_scale_moments(
     $\mathrm{tr}\,\Sigma = \frac{|g_b|^2 - |g_B|^2}{1/b - 1/B}$.
     """
     if not 0 < b < B:
-        raise InvalidValue(f"expected 0 < b < B prompt groups, got b={b}, B={B}")
+        raise InvalidValue(
+            f"expected 0 < b < B prompt groups, got b={b}, B={B}; take `small` from a "
+            "part of the batch"
+        )
     G2 = (B * large - b * small) / (B - b)
     trace = (small - large) / (1 / b - 1 / B)
     return trace, G2
@@ -32,18 +34,19 @@ def noise_scale_moments(
 def noise_scale(
     small: Float[np.ndarray, " I"], large: Float[np.ndarray, " I"], *, b: int, B: int
 ) -> Estimate:
-    r"""$B_{\text{simple}} = \mathrm{tr}\,\Sigma/|G|^2$ in prompt groups, over steps.
+    r"""Return $B_{\text{simple}} = \mathrm{tr}\,\Sigma/|G|^2$ in prompt groups.
 
-    Both moments are averaged over steps before they are divided: a mean of ratios has
-    no limit, for a step's $|G|^2$ can be near 0 or below. The interval is Fieller's;
-    where the mean $|G|^2$ is not told from 0 it has no upper end, and where either mean
-    is not positive the value is NaN and the interval everything. The unit is
-    the prompt *group*, as the responses of a group share their baseline.
+    Both moments are averaged over steps before the division: the estimate of $|G|^2$
+    at one step can be near 0 or negative, so a mean of ratios does not converge. The
+    unit is the prompt *group*, because the responses of a group share their baseline.
+    `noise_ratio` describes the interval.
     """
     trace, G2 = noise_scale_moments(small, large, b=b, B=B)
     steps = trace.size
     if steps < 2:
-        raise InvalidValue(f"expected at least 2 steps to average, got {steps}")
+        raise InvalidValue(
+            f"expected at least 2 steps to average, got {steps}; record more steps"
+        )
     a, g = float(trace.mean()), float(G2.mean())
     covariance = np.cov(trace, G2) / steps
     return noise_ratio(
@@ -58,10 +61,10 @@ def noise_ratio(
     degrees_of_freedom: int,
     prompts: int,
 ) -> Estimate:
-    r"""$\mathrm{tr}\,\Sigma/|G|^2$ from its two moments and their covariance.
+    r"""Return $\mathrm{tr}\,\Sigma/|G|^2$ from its two moments and their covariance.
 
-    The interval is Fieller's; where either moment is not positive the value is NaN and
-    the interval everything.
+    The interval is Fieller's: without an upper end if $|G|^2$ is compatible with 0. If
+    either moment is not positive, the value is NaN and the interval $(0, \infty)$.
     """
     a, g = moments
     value, error, low, high = math.nan, math.nan, 0.0, math.inf

@@ -1,4 +1,4 @@
-"""pass@k: the chance that at least one of k responses to a prompt is right."""
+"""pass@k: the probability that at least one of k responses to a prompt is correct."""
 
 # Axes: N responses, P prompts.
 
@@ -20,21 +20,21 @@ from entrometer.estimators.prompt_sums import PromptSums
 def pass_statistics(
     prompt: Int[np.ndarray, " N"], correct: Bool[np.ndarray, " N"]
 ) -> PromptSums:
-    """Per-prompt sums for `pass_at_k`: responses n and right ones c."""
+    """Return per-prompt sums for `pass_at_k`: responses n, correct responses c."""
     return PromptSums.of(
         prompt, responses=np.ones(prompt.size), correct=correct.astype(np.float64)
     )
 
 
 def pass_at_k(sums: PromptSums, k: int) -> Linearised:
-    r"""Mean over prompts of $1 - \binom{n-c}{k}/\binom{n}{k}$, without bias.
+    r"""Return the mean over prompts of $1 - \binom{n-c}{k}/\binom{n}{k}$, unbiased.
 
-    The estimate is the share of all k-subsets of a prompt's n responses that hold one
-    of the c right ones. Putting $c/n$ into $1 - (1 - c/n)^k$ instead is biased. For
-    k > n there are no such subsets, and no unbiased estimate from them: refused.
+    This is the fraction of all k-subsets of a prompt's n responses that contain one of
+    the c correct ones. The plug-in $1 - (1 - c/n)^k$ is biased. For k > n there is no
+    unbiased estimate, and the call raises.
 
     Prompts are the unit, however many responses each has. `share_estimate` gives the
-    interval; differences on the same prompts are paired, and theirs is `estimate()`.
+    interval; for paired differences on the same prompts use `estimate()`.
     """
     n, c = sums.of_prompts("responses"), sums.of_prompts("correct")
     _require_subsets(n, k)
@@ -43,23 +43,23 @@ def pass_at_k(sums: PromptSums, k: int) -> Linearised:
     return Linearised(
         value=mean,
         prompt=sums.prompt,
-        pull=(y - mean) / sums.prompts,
+        prompt_influence=(y - mean) / sums.prompts,
         effective_samples=effective_samples(sums),
     )
 
 
 def share_estimate(share: Linearised) -> Estimate:
-    r"""A mean of numbers from 0 to 1, with Wilson's interval clustered by prompt.
+    r"""Return a mean of numbers in [0, 1] with Wilson's interval, clustered by prompt.
 
     The interval is every $\pi$ with $(\hat p - \pi)^2 \le t^2\,\pi(1-\pi)/m$, where
-    $m = \hat p(1-\hat p)/\mathrm{SE}^2$ is the number of independent coins that would
-    leave the same standard error: at least $P - 1$, which it also is by continuity
-    where $\hat p$ is 0 or 1; at most the number of responses. t is Student's on
-    $P - 1$. So it stays within 0 and 1 and has a width even where every response is
-    right, or none, where value ± t · standard error has none.
+    $m = \hat p(1-\hat p)/\mathrm{SE}^2$ is the number of independent coin flips with
+    the same standard error: at least $P - 1$, its value by continuity if $\hat p$ is 0
+    or 1, and at most the number of responses. t is Student's on $P - 1$. So the
+    interval stays within [0, 1] and has a width even if all responses are correct or
+    none is, where value ± t · standard error has none.
 
-    The standard error is NaN where no prompt differs from another: such a sample does
-    not tell its own spread.
+    The standard error is NaN if all prompts have the same value: such a sample does
+    not show its spread.
     """
     p, P = share.value, share.prompt.size
     error = share.standard_error
@@ -70,7 +70,7 @@ def share_estimate(share: Linearised) -> Estimate:
         t2 = t_quantile(float(P - 1)) ** 2
         centre = (p + t2 / (2 * m)) / (1 + t2 / m)
         reach = math.sqrt(t2 * (p * (1 - p) / m + t2 / (4 * m * m))) / (1 + t2 / m)
-        # Rounding: at 0 and 1 the two terms are equal.
+        # At p = 0 and 1 the two terms are equal, and rounding may exceed [0, 1].
         low, high = max(centre - reach, 0.0), min(centre + reach, 1.0)
     return Estimate(
         value=p,
@@ -86,12 +86,12 @@ def share_estimate(share: Linearised) -> Estimate:
 def _share_of_subsets(
     n: Float[np.ndarray, " P"], c: Float[np.ndarray, " P"], k: int
 ) -> Float[np.ndarray, " P"]:
-    r"""$1 - \prod_{j<k}\left(1 - \frac{c}{n-j}\right)$, to the last digit or two.
+    r"""Return $1 - \prod_{j<k}\left(1 - \frac{c}{n-j}\right)$.
 
-    By logarithms, so that neither large binomials overflow nor small shares cancel.
+    In logarithms, so that neither large binomials overflow nor small values cancel.
     """
     log_miss = np.zeros(n.shape)
-    # log 0: no subset misses, and the share is 1.
+    # log 0 = -inf: every subset has a correct response, and the fraction is 1.
     with np.errstate(divide="ignore"):
         for j in range(k):
             log_miss += np.log1p(-np.minimum(c / (n - j), 1.0))
@@ -107,10 +107,12 @@ def _coins(p: float, error: float, prompts: int, responses: float) -> float:
 
 def _require_subsets(n: np.ndarray, k: int) -> None:
     if k < 1:
-        raise InvalidValue(f"expected k of at least 1, got {k}; pass@1 is the mean")
+        raise InvalidValue(
+            f"expected k of at least 1, got {k}; use k=1 for the mean accuracy"
+        )
     if k > n.min():
         raise InvalidValue(
-            f"expected k of at most the responses of every prompt, got k={k} and a "
-            f"prompt with {int(n.min())}; sample at least {k} responses a prompt, or "
-            "ask for a smaller k"
+            "expected k of at most the number of responses to every prompt, got "
+            f"k={k} and a prompt with {int(n.min())}; sample at least {k} responses "
+            "per prompt, or ask for a smaller k"
         )

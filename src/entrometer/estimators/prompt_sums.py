@@ -1,8 +1,8 @@
-"""Per-prompt partial statistics: what every estimator is made of, and what merges."""
+"""Per-prompt sums: the mergeable statistics that every estimator is made from."""
 
-# Axes: N responses, P prompts, M statistics.
+# Axes: N responses, P prompts, M statistics, B synthetic batches.
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,9 +15,9 @@ from entrometer.errors import InvalidValue, MissingKey, nearest_name
 class PromptSums:
     """Sums of named statistics over the responses of each prompt.
 
-    Parts computed on chunks or shards, in any order and even with a prompt's responses
-    spread over several of them, merge into the same sums. Memory is one row a prompt,
-    whatever the number of tokens: a million prompts with ten statistics are 80 MB.
+    Sums of chunks or shards merge into the same totals in any order, even if several
+    of them hold responses to the same prompt. Memory is one row per prompt, whatever
+    the number of tokens: a million prompts with ten statistics take 80 MB.
     """
 
     columns: tuple[str, ...]
@@ -27,10 +27,10 @@ class PromptSums:
     """Prompt ids, ascending."""
 
     sums: Float[np.ndarray, "P M"]
-    """One row a prompt, one column a statistic."""
+    """One row per prompt, one column per statistic."""
 
     largest_weight: float = 1.0
-    """Largest importance weight of any one response."""
+    """Largest importance weight of a response."""
 
     @classmethod
     def of(
@@ -40,7 +40,7 @@ class PromptSums:
         largest_weight: float = 1.0,
         **statistics: Real[np.ndarray, " N"],
     ) -> "PromptSums":
-        """Sums of one chunk, from one number a response for each statistic."""
+        """Return the sums of one chunk, from one number per response and statistic."""
         rows = np.stack(
             [np.asarray(s, np.float64) for s in statistics.values()], axis=1
         )
@@ -49,10 +49,10 @@ class PromptSums:
 
     @classmethod
     def merge(cls, parts: Iterable["PromptSums"]) -> "PromptSums":
-        """Sums of all parts together.
+        """Return the sums of all parts together.
 
-        Parts of like size are merged first, as in a binary counter: n parts with P
-        prompts in all cost P log n, and an iterator is never held whole.
+        Parts of similar size are merged first, as in a binary counter: n parts with P
+        prompts in total cost P log n, and an iterator is never held in memory whole.
         """
         stack: list[PromptSums] = []
         for part in parts:
@@ -60,7 +60,10 @@ class PromptSums:
             while len(stack) > 1 and stack[-1].prompt.size >= stack[-2].prompt.size:
                 stack.append(_merge_two(stack.pop(), stack.pop()))
         if not stack:
-            raise InvalidValue("expected at least one part to merge, got none")
+            raise InvalidValue(
+                "expected at least one part to merge, got none; pass the statistics of "
+                "at least one chunk"
+            )
         while len(stack) > 1:
             stack.append(_merge_two(stack.pop(), stack.pop()))
         return stack[0]
@@ -71,18 +74,18 @@ class PromptSums:
         return self.prompt.size
 
     def of_prompts(self, column: str) -> Float[np.ndarray, " P"]:
-        """One statistic, a number a prompt."""
+        """Return one statistic of each prompt."""
         if column not in self.columns:
             raise MissingKey(
                 f"expected one of {', '.join(self.columns)}, got {column!r};"
-                f"{nearest_name(column, self.columns)} these sums were made for "
-                "another estimator"
+                f"{nearest_name(column, self.columns)} these sums are for another "
+                "estimator; pass the statistics made for this one"
             )
         values: np.ndarray = self.sums[:, self.columns.index(column)]
         return values
 
     def total(self, column: str) -> float:
-        """One statistic summed over all prompts, in the order of their ids."""
+        """Return one statistic summed over all prompts, in the order of their ids."""
         return float(self.of_prompts(column).sum())
 
 
@@ -99,9 +102,46 @@ def _merge_two(a: PromptSums, b: PromptSums) -> PromptSums:
     if a.columns != b.columns:
         raise InvalidValue(
             f"expected parts with the statistics {a.columns}, got {b.columns}; "
-            "merge only parts that the same function made"
+            "merge only parts made by the same function"
         )
     unique, sums = _sum_by_prompt(
         np.concatenate([a.prompt, b.prompt]), np.concatenate([a.sums, b.sums])
     )
     return PromptSums(a.columns, unique, sums, max(a.largest_weight, b.largest_weight))
+
+
+def synthetic_batches(
+    parts: Sequence[PromptSums], *, size: int, batches: int, seed: int
+) -> Iterator[tuple[PromptSums, ...]]:
+    """Yield batches of `size` prompts drawn with replacement, the same for every part.
+
+    A prompt drawn twice counts as two prompts. `parts` are statistics of the same
+    prompts.
+    """
+    first = parts[0]
+    if any(not np.array_equal(part.prompt, first.prompt) for part in parts):
+        raise InvalidValue(
+            "expected statistics of the same prompts, got different prompts; compute "
+            "all of them on one batch"
+        )
+    rng = np.random.default_rng(seed)
+    names = np.arange(size)
+    for _ in range(batches):
+        drawn = rng.integers(first.prompts, size=size)
+        yield tuple(
+            PromptSums(part.columns, names, part.sums[drawn], part.largest_weight)
+            for part in parts
+        )
+
+
+def scatter(
+    parts: Sequence[PromptSums],
+    estimate: Callable[..., float],
+    *,
+    size: int,
+    batches: int,
+    seed: int,
+) -> Float[np.ndarray, " B"]:
+    """Return an estimate, a function of the parts, on each synthetic batch."""
+    drawn = synthetic_batches(parts, size=size, batches=batches, seed=seed)
+    return np.array([estimate(*batch) for batch in drawn])

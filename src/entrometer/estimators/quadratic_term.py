@@ -1,19 +1,32 @@
-"""Quadratic prediction of the entropy change, and where the linear one ends."""
+"""Second derivative of the entropy, and how far the linear prediction reaches."""
 
-# Axes: K tokens of all responses (layout: Responses).
+# Axes: K tokens of all responses (layout: Responses), E learning rates.
 
 import math
+from typing import NamedTuple
 
 import numpy as np
+from jaxtyping import Float
+from scipy import stats
 
 from entrometer.errors import InvalidValue
-from entrometer.estimators.estimate import Estimate, Linearised, linearise, t_quantile
-from entrometer.estimators.fieller import fieller_magnitude
+from entrometer.estimators.entropy_change import Per, Weighting, require_per
+from entrometer.estimators.estimate import (
+    Estimate,
+    Linearised,
+    fieller_magnitude,
+    linearise,
+    t_quantile,
+)
 from entrometer.estimators.linear_term import linear_statistics
 from entrometer.estimators.prompt_sums import PromptSums
-from entrometer.estimators.responses import Responses
-from entrometer.estimators.tables import Baseline, Curvatures, Tables, Tangents
-from entrometer.estimators.weighting import Per, Weighting, require_per
+from entrometer.estimators.responses import (
+    Baseline,
+    Curvatures,
+    Responses,
+    Tables,
+    Tangents,
+)
 
 
 def quadratic_statistics(
@@ -25,7 +38,7 @@ def quadratic_statistics(
     weighting: Weighting,
     baseline: Baseline | None = None,
 ) -> PromptSums:
-    r"""Per-prompt sums for `quadratic_term`: $N', D', N'', D''$ along $v$.
+    r"""Return per-prompt sums for `quadratic_term`: $N', D', N'', D''$ along $v$.
 
     With $\dot A_k, \ddot A_k$ the first and second derivative of the log-weight at k
     (of the prefix $j<k$; of the whole response for sequence weights),
@@ -33,8 +46,8 @@ def quadratic_statistics(
     $$N'' = \sum_k \nabla_v^2H_k + 2\dot A_k\nabla_v H_k + H_k(\ddot A_k + \dot A_k^2),
       \qquad D'' = \sum_k \ddot A_k + \dot A_k^2,$$
 
-    and a baseline takes off $\sum_k b_k(\nabla_v^2S_k + 2\dot A_k\nabla_v S_k +
-    (\nabla_v S_k)^2)$ in $N''$, the same with $c_k$ in $D''$.
+    and a baseline subtracts $\sum_k b_k(\nabla_v^2S_k + 2\dot A_k\nabla_v S_k +
+    (\nabla_v S_k)^2)$ from $N''$, the same with $c_k$ from $D''$.
     """
     first = linear_statistics(
         responses, here, tangents, weighting=weighting, baseline=baseline
@@ -63,7 +76,7 @@ def quadratic_statistics(
 
 
 def quadratic_term(sums: PromptSums, *, per: Per = "token") -> Linearised:
-    r"""Curvature $h''(0)$ of the entropy along $v$; $\delta h_2 = \eta^2h''/2$.
+    r"""Return the curvature $h''(0)$ along $v$, where $\delta h_2 = \eta^2h''/2$.
 
     Per token $h'' = (N'' - R\,D'' - 2h'D')/\sum T$ with $h' = (N' - R\,D')/\sum T$;
     per sequence $\mathcal H'' = N''/n$.
@@ -95,13 +108,13 @@ def quadratic_term(sums: PromptSums, *, per: Per = "token") -> Linearised:
 
 
 def linear_regime(slope: Linearised, curvature: Linearised) -> Estimate:
-    r"""Learning rate $\eta^* = 2|h'|/|h''|$ at which the quadratic term is the linear.
+    r"""Return $\eta^* = 2|h'|/|h''|$, where the quadratic term equals the linear one.
 
     A prediction by the slope alone holds for $\eta \ll \eta^*$. The interval is
     Fieller's: all $\rho$ for which $h' - \rho h''$ is compatible with 0, in absolute
-    value and doubled. It is wide, up to $(0, \infty)$, where the slope or the curvature
-    is not told from 0: then the batch does not say how far the linear regime reaches.
-    Where even their sign is open it covers somewhat more than 95%.
+    value and doubled. It is wide, up to $(0, \infty)$, if the slope or the curvature
+    is compatible with 0: the batch is then too small to locate $\eta^*$. If even their
+    signs are uncertain, the interval covers somewhat more than 95%.
     """
     if not np.array_equal(slope.prompt, curvature.prompt):
         raise InvalidValue(
@@ -109,14 +122,14 @@ def linear_regime(slope: Linearised, curvature: Linearised) -> Estimate:
             f"{slope.prompt.size} and {curvature.prompt.size} prompts that differ; "
             "take both from the same quadratic_statistics"
         )
-    P = slope.prompt.size
+    P, dh, ddh = slope.prompt.size, slope.prompt_influence, curvature.prompt_influence
     scale = P / (P - 1) if P > 1 else math.nan
     low, high = fieller_magnitude(
         slope.value,
         curvature.value,
-        var_a=scale * float(slope.pull @ slope.pull),
-        var_b=scale * float(curvature.pull @ curvature.pull),
-        cov=scale * float(slope.pull @ curvature.pull),
+        var_a=scale * float(dh @ dh),
+        var_b=scale * float(ddh @ ddh),
+        cov=scale * float(dh @ ddh),
         t=t_quantile(min(slope.degrees_of_freedom, curvature.degrees_of_freedom)),
     )
     if slope.value == 0 and curvature.value == 0:
@@ -125,7 +138,7 @@ def linear_regime(slope: Linearised, curvature: Linearised) -> Estimate:
         eta, error = (math.inf if curvature.value == 0 else 0.0), math.nan
     else:
         eta = 2 * abs(slope.value / curvature.value)
-        relative = slope.pull / slope.value - curvature.pull / curvature.value
+        relative = dh / slope.value - ddh / curvature.value
         error = eta * math.sqrt(scale * float(relative @ relative))
     return Estimate(
         value=eta,
@@ -135,3 +148,33 @@ def linear_regime(slope: Linearised, curvature: Linearised) -> Estimate:
         effective_samples=min(slope.effective_samples, curvature.effective_samples),
         prompts=P,
     )
+
+
+class PowerLaw(NamedTuple):
+    r"""Fit of $\log|y| = a + p\log\eta$ by least squares."""
+
+    power: float
+    """$p$; 1 if y is linear in the learning rate."""
+
+    standard_error: float
+    """Standard error of $p$, from the scatter about the line; NaN for two points."""
+
+    r2: float
+    r"""Share of the variance of $\log|y|$ that the line explains."""
+
+
+def power_law(eta: Float[np.ndarray, " E"], y: Float[np.ndarray, " E"]) -> PowerLaw:
+    """Return the power with which `y` grows in `eta`; NaN for fewer than two points."""
+    if eta.shape != y.shape or (eta <= 0).any():
+        raise InvalidValue(
+            "expected as many values as learning rates, all above 0, got "
+            f"{y.size} values and {eta.size} learning rates from "
+            f"{eta.min(initial=np.inf)}; pass one value per learning rate"
+        )
+    # log 0 is undefined, so points without a change are left out of the fit.
+    nonzero = y != 0
+    if nonzero.sum() < 2:
+        return PowerLaw(np.nan, np.nan, np.nan)
+    fit = stats.linregress(np.log(eta[nonzero]), np.log(np.abs(y[nonzero])))
+    error = float(fit.stderr) if nonzero.sum() > 2 else np.nan
+    return PowerLaw(float(fit.slope), error, float(fit.rvalue) ** 2)

@@ -1,9 +1,10 @@
-"""The layout of token tables: responses laid end to end, with no padding."""
+"""The layout of token tables, responses end to end, and their columns."""
 
 # Axes: N responses, K tokens of all responses, L padded length.
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
@@ -13,10 +14,10 @@ from entrometer.errors import InvalidValue, ShapeMismatch
 
 @dataclass(frozen=True, eq=False)
 class Responses:
-    """Which prompt each response answers and where its tokens lie in a column.
+    """Prompt id of each response, and the position of its tokens in a column.
 
-    A column is an array of one number a token, (K,), responses end to end: tokens
-    `start[i]` to `start[i + 1]` belong to response i. No token after EOS is in it.
+    A column is an array (K,) with one number per token, responses end to end: tokens
+    `start[i]` to `start[i + 1]` belong to response i. Tokens after EOS are left out.
     """
 
     prompt: Int[np.ndarray, " N"]
@@ -26,7 +27,7 @@ class Responses:
     """First token of each response, and the number of tokens K at the end."""
 
     def __post_init__(self) -> None:
-        """Refuse empty responses and offsets that do not fit."""
+        """Raise for empty responses and for offsets that do not fit."""
         if self.start.size != self.prompt.size + 1 or self.start[0] != 0:
             raise ShapeMismatch(
                 f"expected {self.prompt.size + 1} offsets starting at 0, got "
@@ -44,7 +45,7 @@ class Responses:
     def from_lengths(
         cls, prompt: Int[np.ndarray, " N"], length: Int[np.ndarray, " N"]
     ) -> "Responses":
-        """Layout of responses with these numbers of tokens."""
+        """Return the layout of responses with these numbers of tokens."""
         start = np.concatenate([[0], np.cumsum(length, dtype=np.int64)])
         return cls(prompt=np.asarray(prompt, np.int64), start=start)
 
@@ -52,7 +53,7 @@ class Responses:
     def from_mask(
         cls, prompt: Int[np.ndarray, " N"], mask: Bool[np.ndarray, "N L"]
     ) -> "Responses":
-        """Layout of a padded batch; `table[mask]` gives its columns."""
+        """Return the layout of a padded batch; `table[mask]` gives its columns."""
         return cls.from_lengths(prompt, mask.sum(axis=1))
 
     @property
@@ -78,28 +79,28 @@ class Responses:
 
     @cached_property
     def remaining(self) -> Float[np.ndarray, " K"]:
-        """Tokens still to come after each token, M = T - k."""
+        """Number of later tokens in the same response, M = T - k."""
         M: np.ndarray = self.spread(self.length) - self.position
         return M.astype(np.float64)
 
     def columns(self, rows: Int[np.ndarray, " R"]) -> Int[np.ndarray, " _"]:
-        """Where the tokens of some responses lie in a column, response by response."""
+        """Return the column indices of the tokens of some responses, in their order."""
         return np.concatenate([np.arange(*self.start[i : i + 2]) for i in rows])
 
     def spread(self, values: np.ndarray) -> np.ndarray:
-        """Repeat one value a response on each of its tokens."""
+        """Repeat the value of each response on each of its tokens."""
         return np.repeat(values, self.length, axis=0)
 
     def total(self, column: Float[np.ndarray, " K"]) -> Float[np.ndarray, " N"]:
-        """Sum over the tokens of each response."""
+        """Return the sum over the tokens of each response."""
         return np.add.reduceat(self._checked(column), self.start[:-1])
 
     def before(self, column: Float[np.ndarray, " K"]) -> Float[np.ndarray, " K"]:
-        """Sum over the earlier tokens of the same response, j < k."""
+        """Return the sum over the earlier tokens of the same response, j < k."""
         return self._running(self._checked(column), slice(None))
 
     def after(self, column: Float[np.ndarray, " K"]) -> Float[np.ndarray, " K"]:
-        """Sum over the later tokens of the same response, j > k."""
+        """Return the sum over the later tokens of the same response, j > k."""
         return self._running(self._checked(column), slice(None, None, -1))
 
     def _running(self, column: np.ndarray, order: slice) -> np.ndarray:
@@ -113,9 +114,9 @@ class Responses:
 
     @cached_property
     def _blocks(self) -> list[tuple[np.ndarray, np.ndarray]]:
-        # Responses of like length, padded together: each running sum starts at its
-        # own response (one long cumulative sum would round at the size of the whole
-        # table), and padding to the next power of two at most doubles the memory.
+        # Responses of similar length are padded together. Each running sum starts at
+        # its own response, because one long cumulative sum would round at the size of
+        # the whole table. Padding to the next power of two at most doubles the memory.
         bucket = np.ceil(np.log2(self.length)).astype(int)
         blocks = []
         for b in np.unique(bucket):
@@ -133,3 +134,49 @@ class Responses:
                 "index a padded (N, L) table with its mask first"
             )
         return np.asarray(column, np.float64)
+
+
+Column = Float[np.ndarray, " K"]
+
+
+class Tables(NamedTuple):
+    """Log-prob and entropy of each token at one parameter point, in nats."""
+
+    S: Column
+    r"""$S_k = \log\pi(t_k|t_{<k},p)$."""
+
+    H: Column
+    r"""$H_k$, the whole-vocabulary entropy at the prefix of token k."""
+
+
+class Tangents(NamedTuple):
+    r"""Directional derivatives of the tables along $v$."""
+
+    dS: Column
+    r"""$\nabla_v S_k$."""
+
+    dH: Column
+    r"""$\nabla_v H_k$."""
+
+
+class Curvatures(NamedTuple):
+    r"""Second directional derivatives of the tables along $v$."""
+
+    ddS: Column
+    r"""$\nabla_v^2 S_k$."""
+
+    ddH: Column
+    r"""$\nabla_v^2 H_k$."""
+
+
+class Baseline(NamedTuple):
+    """Predictions of the entropy and tokens to go after each token, from its prefix.
+
+    A prediction that uses token k or a later one biases the doubly robust estimator.
+    """
+
+    b: Column
+    r"""Prediction of the entropy to go, $G_k = \sum_{j>k} H_j$."""
+
+    c: Column
+    r"""Prediction of the tokens to go, $M_k = T - k$."""

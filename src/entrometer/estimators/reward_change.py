@@ -11,12 +11,11 @@ from entrometer.errors import InvalidValue, nearest_name
 from entrometer.estimators.estimate import Linearised, effective_samples
 from entrometer.estimators.linear_term import GradientWeights
 from entrometer.estimators.prompt_sums import PromptSums
-from entrometer.estimators.responses import Responses
-from entrometer.estimators.tables import Tables, Tangents
+from entrometer.estimators.responses import Responses, Tables, Tangents
 
 RewardBaseline = Literal["group", "batch"]
-"""Reward taken off each response's own: the mean of the other responses to the same
-prompt ("group", needs two or more of them), or of all other prompts ("batch")."""
+"""Baseline subtracted from each reward: the mean over the other responses to the same
+prompt ("group", needs at least two responses), or over all other prompts ("batch")."""
 
 
 def reward_change_statistics(
@@ -25,7 +24,7 @@ def reward_change_statistics(
     here: Tables,
     there: Tables,
 ) -> PromptSums:
-    r"""Per-prompt sums for the true $\Delta J$: $x = w - 1$ of each response."""
+    r"""Return per-prompt sums for the true $\Delta J$: $x = w - 1$ of each response."""
     log_w = responses.total(np.asarray(there.S, np.float64) - here.S)
     w = np.exp(log_w)
     return _statistics(
@@ -36,7 +35,7 @@ def reward_change_statistics(
 def reward_slope_statistics(
     responses: Responses, reward: Float[np.ndarray, " N"], tangents: Tangents
 ) -> PromptSums:
-    r"""Per-prompt sums for the slope of J: $x = \nabla_v S$ of each response."""
+    r"""Return per-prompt sums for the slope of J: $x = \nabla_v S$ of each response."""
     return _statistics(responses, reward, responses.total(tangents.dS))
 
 
@@ -46,18 +45,15 @@ def reward_change(
     baseline: RewardBaseline = "group",
     whole: PromptSums | None = None,
 ) -> Linearised:
-    r"""$\overline{(r - \bar r_-)\,x}$: true $\Delta J$, or its slope, as the sums say.
+    r"""Return $\overline{(r - \bar r_-)\,x}$: the true $\Delta J$ or its slope.
 
-    $x = w - 1$ gives $\Delta J(\eta)$ and $x = \nabla_v S$ its derivative at 0: a
-    matched pair. $\bar r_-$ is the mean reward of the others (leave one out), which is
-    independent of the response and so costs no bias. Both forms need only per-prompt
-    sums: $\sum_g(r_g - \bar r_{-g})x_g = \frac{G}{G-1}(\sum rx - \sum r\sum x/G)$.
+    $x = w - 1$ gives $\Delta J(\eta)$ and $x = \nabla_v S$ its derivative at 0.
+    $\bar r_-$ is the mean reward of the others (leave one out), which is independent of
+    the response and so causes no bias. Both forms need only per-prompt sums:
+    $\sum_g(r_g - \bar r_{-g})x_g = \frac{G}{G-1}(\sum rx - \sum r\sum x/G)$.
 
-    Args:
-        sums: Of the prompts that are asked.
-        baseline: Whose mean reward is taken off.
-        whole: Sums of `responses` and `r` of a larger batch that "batch" is the mean
-            of, as in `reward_gradient_weights`; None for `sums` itself.
+    `whole` holds the sums of a larger batch for baseline "batch", as in
+    `reward_gradient_weights`; None for `sums` itself.
     """
     n, r, x, rx = (sums.of_prompts(c) for c in ("responses", "r", "x", "rx"))
     N = n.sum()
@@ -71,13 +67,14 @@ def reward_change(
         n_all, r_all = whole.of_prompts("responses"), whole.of_prompts("r")
         row = np.searchsorted(whole.prompt, sums.prompt)
         y = rx - x * _mean_of_other_prompts(n_all, r_all)[row]
-        pull_of_r = (r - r_all.sum() / n_all.sum() * n) / n_all.sum()
-        noise_of_baseline = x.sum() * pull_of_r
+        # The baseline is an estimate from the same prompts: its noise counts too.
+        influence_on_mean = (r - r_all.sum() / n_all.sum() * n) / n_all.sum()
+        noise_of_baseline = x.sum() * influence_on_mean
     J = y.sum() / N
     return Linearised(
         value=float(J),
         prompt=sums.prompt,
-        pull=(y - J * n - noise_of_baseline) / N,
+        prompt_influence=(y - J * n - noise_of_baseline) / N,
         effective_samples=effective_samples(sums),
         largest_weight=sums.largest_weight,
     )
@@ -90,9 +87,10 @@ def reward_gradient_weights(
     *,
     baseline: RewardBaseline = "group",
 ) -> GradientWeights:
-    r"""Weights with which one reverse pass gives $\nabla J$: $a^S = (r-\bar r_-)/N$.
+    r"""Return the weights whose vjp is $\nabla J$: $a^S = (r-\bar r_-)/N$.
 
-    `whole` are the reward statistics of the whole batch, whatever chunk `responses` is.
+    `responses` may be a chunk of the batch; `whole` are the reward statistics of all
+    of it.
     """
     n, r = whole.of_prompts("responses"), whole.of_prompts("r")
     row = np.searchsorted(whole.prompt, responses.prompt)
@@ -115,11 +113,10 @@ def _statistics(
     **weights: np.ndarray,
 ) -> PromptSums:
     r = np.asarray(reward, np.float64)
-    ones = np.ones(responses.count)
     return PromptSums.of(
         responses.prompt,
         largest_weight=largest_weight,
-        responses=ones,
+        responses=np.ones(responses.count),
         r=r,
         x=x,
         rx=r * x,
@@ -139,14 +136,15 @@ def _require_groups(n: np.ndarray) -> None:
     if (n < 2).any():
         raise InvalidValue(
             "expected at least 2 responses for each prompt, got a prompt with "
-            f"{int(n.min())}; pass baseline='batch' for one response a prompt"
+            f"{int(n.min())}; pass baseline='batch' for one response per prompt"
         )
 
 
 def _mean_of_other_prompts(n: np.ndarray, r: np.ndarray) -> np.ndarray:
     if n.size < 2:
         raise InvalidValue(
-            f"expected at least 2 prompts for baseline='batch', got {n.size}"
+            f"expected at least 2 prompts for baseline='batch', got {n.size}; add "
+            "prompts or pass baseline='group'"
         )
     mean: np.ndarray = (r.sum() - r) / (n.sum() - n)
     return mean

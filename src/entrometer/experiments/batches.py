@@ -1,4 +1,4 @@
-"""The batches of an experiment as requests: who, what is drawn, which update."""
+"""Checkpoints, evaluation batches and update batches of an experiment as requests."""
 
 from collections.abc import Iterable
 from dataclasses import replace
@@ -7,12 +7,12 @@ from pathlib import Path
 import numpy as np
 
 from entrometer.errors import InvalidValue
-from entrometer.experiments.config import ExperimentConfig
+from entrometer.experiments.config import CheckpointConfig, ExperimentConfig
 from entrometer.experiments.requests import Draw, Recorded, Step, Subject
 from entrometer.interventions import PLAIN, intervention
 from entrometer.policy.adapter import CONFIG as ADAPTER_CONFIG
 from entrometer.policy.adapter import base_of
-from entrometer.policy.content import weights_key
+from entrometer.policy.checkpoint import weights_key
 from entrometer.policy.optimizer_state import optimizer_key
 from entrometer.runs import (
     present,
@@ -24,13 +24,14 @@ from entrometer.runs import (
 from entrometer.runs.content import content_key, file_sha256
 from entrometer.runs.updates import require_usable
 from entrometer.tasks import task
-from entrometer.tasks.registry import task_code
-from entrometer.tasks.task import Split
+from entrometer.tasks.registry import Split, task_code
 
 
-def subject_of(config: ExperimentConfig, path: Path) -> Subject:
-    """A checkpoint, known by what it holds, which is what its manifest says."""
-    # Batches beside it are compared when they are read: it may have been copied alone.
+def subject_of(
+    config: CheckpointConfig, path: Path, *, with_optimizer: bool = True
+) -> Subject:
+    """Return a checkpoint with its content keys, compared with its manifest first."""
+    # Recorded batches are compared when they are read: the checkpoint may be a copy.
     verified(path, beside=False)
     base = local_base(config, path)
     if base is not None:
@@ -41,11 +42,11 @@ def subject_of(config: ExperimentConfig, path: Path) -> Subject:
         precision=config.precision,
         device=config.device,
         weights=weights_key(path, config.policy),
-        optimizer=optimizer_key(path / "optimizer.pt"),
+        optimizer=optimizer_key(path / "optimizer.pt") if with_optimizer else "",
     )
 
 
-def local_base(config: ExperimentConfig, path: Path) -> Path | None:
+def local_base(config: CheckpointConfig, path: Path) -> Path | None:
     """Directory of the model that an adapter sits on; None for a name."""
     if not (path / ADAPTER_CONFIG).is_file():
         return None
@@ -78,7 +79,7 @@ def step_of(config: ExperimentConfig, subject: Subject, name: str, steps: int) -
         chosen = rng.choice(config.problems, size=size, replace=False)
         problems = np.repeat(chosen, config.update_responses)
         seeds = response_seeds(int(rng.integers(2**31)), problems.tolist())
-        batch = draw(config, subject, problems, seeds)
+        batch = draw(config, subject, problems, seeds, config.format_weight)
     return Step(subject=subject, batch=batch, max_grad_norm=config.max_grad_norm)
 
 
@@ -133,25 +134,33 @@ def _require_alike(config: ExperimentConfig, path: Path, step: int) -> None:
 
 
 def evaluation(config: ExperimentConfig, subject: Subject) -> tuple[Draw, ...]:
-    """Prompts drawn with replacement; a larger batch begins with a smaller one."""
+    """Return the evaluation batch in shards; a larger batch begins with a smaller one.
+
+    Prompts are drawn with replacement.
+    """
     rng = np.random.default_rng([0, config.seed])
-    # One by one: what an array of draws begins with would depend on its size.
+    # One by one: the first elements of an array of draws would depend on its size.
     problems = np.array([rng.integers(config.problems) for _ in range(config.prompts)])
     seeds = response_seeds(config.seed, problems.tolist())
+    shards = [
+        slice(i, i + config.shard) for i in range(0, config.prompts, config.shard)
+    ]
     return tuple(
-        draw(
-            config, subject, problems[i : i + config.shard], seeds[i : i + config.shard]
-        )
-        for i in range(0, config.prompts, config.shard)
+        draw(config, subject, problems[s], seeds[s], config.format_weight)
+        for s in shards
     )
 
 
 def draw(
-    config: ExperimentConfig, subject: Subject, problems: np.ndarray, seeds: np.ndarray
+    config: CheckpointConfig,
+    subject: Subject,
+    problems: np.ndarray,
+    seeds: np.ndarray,
+    format_weight: float = 0.0,
 ) -> Draw:
-    """Responses to problems of the task, by their index."""
+    """Return the request for responses to problems of the task, by their index."""
     judge = task(config.task, **config.task_settings())
-    every = judge.problems(config.split, config.problems)
+    every = judge.problems(config.split, config.problems or None)
     if len(every) < config.problems:
         raise InvalidValue(
             f"expected {config.problems} problems in the {config.split.value} split of "
@@ -169,7 +178,7 @@ def draw(
         seeds=tuple(int(s) for s in seeds),
         temperature=config.temperature,
         max_tokens=config.max_tokens,
-        format_weight=config.format_weight,
+        format_weight=format_weight,
         code=task_code(config.task),
     )
 

@@ -1,139 +1,330 @@
-"""What a request goes over, and what carrying it out is made of."""
+"""Estimates of time and memory, from timing a small part of an experiment's passes.
 
-from collections.abc import Callable
-from typing import Any
+Every kind of pass is timed at two sizes on this machine. The seconds of a pass are
+$t = a + bc$, where $c$ is its cost in forward passes over one response
+(`Request.cost`), so the pass itself says how its work grows.
+"""
 
-from entrometer.errors import MissingKey
-from entrometer.experiments.cost_model import (
-    ITEM_BYTES,
-    Architecture,
-    Lengths,
-    Work,
-    passes,
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy.optimize import nnls
+
+from entrometer.experiments.experiment import Config, Experiment
+from entrometer.experiments.requests import (
+    Draw,
+    Forward,
+    Minibatch,
+    Recorded,
+    Request,
+    Subject,
+    Worker,
 )
-from entrometer.experiments.cost_model.lengths import joined
-from entrometer.experiments.cost_model.sampling import sampling
-from entrometer.experiments.requests import Request
-from entrometer.experiments.requests.base import Responses
+from entrometer.experiments.run import missing, requests_of
+from entrometer.passes import TOKEN_BUDGET
+from entrometer.policy import Policy
+from entrometer.runs import read_rollouts
 
-Parts = Callable[[Any, Architecture, Lengths, int], Work]
-"""Work of a request on responses of these lengths, with elements of so many bytes."""
+SIZES = ((4, 2), (16, 4))
+"""Sizes of the two parts that are timed: responses of an evaluation batch, and prompts
+(and responses per prompt) of an update."""
+
+_QUICK = 3.0
+"""Seconds; a longer pass is timed once."""
 
 
-def work(
-    request: Request, shape: Architecture, lengths: Callable[[Responses], Lengths]
-) -> Work:
-    """Calls, FLOP and bytes of a request, given the lengths of responses."""
-    if request.kind not in _PARTS:
-        raise MissingKey(
-            f"expected a kind of pass with a cost, one of {sorted(_PARTS)}, got "
-            f"{request.kind!r}; say in experiments/cost.py what it is made of"
+class Rate(NamedTuple):
+    """Seconds of a pass: $t = a + bc$ for the cost $c$; the first takes longer."""
+
+    fixed: float
+    per_cost: float
+    first: float = 0.0
+    """Seconds that the first pass of a process takes longer."""
+
+    def seconds(self, request: Request) -> float:
+        """Return the seconds of a pass that is not the first of its stage."""
+        # Divided requests have no cost of their own: their shards are what runs.
+        cost = request.forwards * request.rows
+        return self.fixed + self.per_cost * cost
+
+
+@dataclass(frozen=True)
+class Memory:
+    """Peak memory of a worker in bytes, by what takes it."""
+
+    weights: float
+    vectors: float
+    activations: float
+
+    @property
+    def total(self) -> float:
+        """Sum of the three."""
+        return self.weights + self.vectors + self.activations
+
+
+@dataclass(frozen=True)
+class Timing:
+    """What was learned by running a small part of a plan."""
+
+    rates: dict[str, Rate]
+    """By stage."""
+
+    first_load: float
+    load: float
+    """Seconds to load the policy, the first time and again."""
+
+    lengths: tuple[int, ...]
+    """Tokens of each response that was drawn."""
+
+    sequence: int
+    """Tokens of the longest prompt and response."""
+
+    parameters: int
+    trained: int
+    kept_per_token: int
+    """Elements that the layers keep per token for a backward pass."""
+
+    item_bytes: int
+
+    def memory(self, requests: Iterable[Request]) -> Memory:
+        """Return the peak memory of a worker that runs these requests.
+
+        Weights, the vectors of the request that needs the most of them with AdamW's two
+        moments, and the activations of the largest batch. Attention scores are not
+        kept, and logits never exist for more than a chunk of tokens.
+        """
+        vector = self.trained * self.item_bytes
+        most = max((r.vectors(vector) for r in requests), default=0)
+        tokens = max(TOKEN_BUDGET, self.sequence)
+        return Memory(
+            weights=float(self.parameters * self.item_bytes),
+            vectors=float((2 + most) * vector),
+            activations=float(tokens * self.kept_per_token * self.item_bytes),
         )
-    whole = joined([lengths(batch) for batch in request.batches])
-    if request.share != 1:
-        whole = whole.expected(round(request.share * whole.count))
-    itemsize = ITEM_BYTES[request.subject.precision]
-    # Reading what it needs and writing what it found are a call too.
-    done = _PARTS[request.kind](request, shape, whole, itemsize)
-    return done if done.calls else done + Work(calls=1.0)
 
 
-def _forward(r: Any, shape: Architecture, x: Lengths, b: int) -> Work:
-    return passes.forward(shape, x, b)
+@dataclass(frozen=True)
+class Stage:
+    """Passes of one kind: how many, over how many responses, and what is left."""
+
+    passes: int = 0
+    responses: int = 0
+    done: int = 0
+    """Passes that the store already has."""
+
+    seconds: float = 0.0
+    """Estimated seconds of the others."""
 
 
-def _forward_here_or_along(r: Any, shape: Architecture, x: Lengths, b: int) -> Work:
-    return (passes.forward if r.step is None else passes.forward_along)(shape, x, b)
+@dataclass(frozen=True)
+class CostEstimate:
+    """What an experiment is going to take."""
+
+    stages: dict[str, Stage]
+    loading: float
+    after: float
+    """Seconds of everything after the passes."""
+
+    memory: Memory | None
+    timing: Timing | None
+    """None if the store has every pass, so that nothing was timed."""
+
+    @property
+    def seconds(self) -> float:
+        """Sum of all parts."""
+        passes = sum(stage.seconds for stage in self.stages.values())
+        return passes + self.loading + self.after
 
 
-def _step(r: Any, shape: Architecture, x: Lengths, b: int) -> Work:
-    # AdamW reads moments, parameters and a gradient, and what it makes is written.
-    return passes.gradient(shape, x, b) + passes.vectors(shape, 16, b)
+def estimate_cost(
+    experiment: Experiment[Config, Any], config: Config, store: Path
+) -> CostEstimate:
+    """Plan an experiment, and time a small part of what the store lacks."""
+    steps = experiment.steps()
+    points = steps.plan(config)
+    if steps.follow_up is not None:
+        points = steps.follow_up(config, points, store)
+    requests = requests_of(points)
+    lacking = missing(requests, store)
+    timing = None
+    if lacking:
+        path = lacking[0].subject.path
+        # The last point of a checkpoint has every kind of pass, also those that follow
+        # an earlier minibatch.
+        point = [p for p in points if p.subject.path == path][-1]
+        few, more = (excerpt(list(point.requests()), *size) for size in SIZES)
+        timing = time_passes(replace(point.subject, advanced=None), few, more)
+    stages, loading = _priced(requests, store, timing)
+    after = 0.0
+    if steps.seconds_after is not None:
+        tokens = float(np.mean(timing.lengths)) if timing else float(config.max_tokens)
+        after = steps.seconds_after(config, points, tokens)
+    memory = None if timing is None else timing.memory(requests)
+    return CostEstimate(stages, loading, after, memory, timing)
 
 
-def _adjoint(r: Any, shape: Architecture, x: Lengths, b: int) -> Work:
-    D = 2 * len(r.gradients) + 2
-    along = passes.jvp(shape, x, b, D, budget=4 * passes.TOKEN_BUDGET)
-    return along + passes.vectors(shape, 5 * D, b)
+def _priced(
+    requests: Iterable[Request], store: Path, timing: Timing | None
+) -> tuple[dict[str, Stage], float]:
+    """Return the stages, and the seconds of loading policies."""
+    stages: dict[str, Stage] = defaultdict(Stage)
+    subjects: list[Subject] = []
+    for request in dict.fromkeys(requests):
+        name, done = request.stage, request.path(store).exists()
+        before = stages[name]
+        seconds = 0.0
+        if not done and timing is not None:
+            seconds = timing.rates[name].seconds(request)
+            if before.passes == before.done:
+                seconds += timing.rates[name].first
+            if not subjects or subjects[-1] != request.subject:
+                subjects.append(request.subject)
+        stages[name] = Stage(
+            before.passes + 1,
+            before.responses + request.rows,
+            before.done + done,
+            before.seconds + seconds,
+        )
+    if timing is None:
+        return dict(stages), 0.0
+    return dict(stages), timing.first_load + (len(subjects) - 1) * timing.load
 
 
-def _carried(r: Any, shape: Architecture, x: Lengths, b: int) -> Work:
-    return passes.vectors(shape, 4 * (2 * len(r.gradients) + 2) + 8, b)
+def excerpt(requests: Sequence[Request], prompts: int, group: int) -> list[Request]:
+    """Return the first request of each stage, made small, after what it depends on.
+
+    Args:
+        requests: The requests of a plan.
+        prompts: Responses of an evaluation batch.
+        group: Prompts of an update batch, and responses to each of them.
+    """
+    template = next(r for r in requests if isinstance(r, Draw))
+    problems = list(
+        dict.fromkeys(p for r in requests if isinstance(r, Draw) for p in r.problems)
+    )
+
+    def small(value: Any, name: str = "") -> Any:
+        if isinstance(value, Subject):
+            # At the checkpoint itself: steps before it would have to be taken first.
+            return replace(value, advanced=None)
+        if name == "batch" and isinstance(value, Draw | Recorded | Minibatch):
+            chosen = [p for p in problems[:group] for _ in range(group)]
+            return replace(template.of(chosen), subject=small(template.subject))
+        if isinstance(value, Draw):
+            few = value.of(value.problems[:prompts])
+            return replace(few, subject=small(value.subject))
+        if isinstance(value, tuple):
+            items = tuple(dict.fromkeys(small(item) for item in value))
+            # Shards of one batch: the first stands for all.
+            alike = value and isinstance(value[0], Draw | Forward)
+            return items[:1] if alike else items
+        if hasattr(value, "__dataclass_fields__"):
+            parts = {
+                f.name: small(getattr(value, f.name), f.name) for f in fields(value)
+            }
+            return replace(value, **parts)
+        return value
+
+    chosen: dict[str, Request] = {}
+
+    def add(request: Request) -> None:
+        for need in request.inputs:
+            add(need)
+        chosen.setdefault(request.key, request)
+
+    stages: set[str] = set()
+    for request in requests:
+        if request.stage not in stages:
+            stages.add(request.stage)
+            add(small(request))
+    return list(chosen.values())
 
 
-def _products(r: Any, shape: Architecture, x: Lengths, b: int) -> Work:
-    n = r.step.batch.prompts
-    left = x.count - r.step.batch.count
-    return passes.rows(shape, x, b) + passes.products(shape, left, n, b)
+def time_passes(
+    subject: Subject, few: Iterable[Request], more: Iterable[Request]
+) -> Timing:
+    """Run two small parts of a plan in a store that is thrown away."""
+    seconds: dict[str, list[tuple[float, float]]] = defaultdict(list)
+    first: dict[str, float] = defaultdict(float)
+    lengths: list[int] = []
+    longest = 0
+    with TemporaryDirectory() as folder:
+        store = Path(folder)
+        worker = Worker(store)
+        first_load = seconds_of(lambda: worker.checkpoint(subject))
+        load = first_load
+        if first_load < _QUICK:
+            worker = Worker(store)
+            load = seconds_of(lambda: worker.checkpoint(subject))
+        policy = worker.checkpoint(subject).policy
+        for cold_start, requests in ((True, few), (False, more)):
+            for request in requests:
+                worker.checkpoint(request.subject)
+
+                def run(request: Request = request) -> None:
+                    request.run(worker)
+
+                cold = seconds_of(run) if cold_start else 0.0
+                taken = _steady(run)
+                stage = request.stage
+                if cold_start:
+                    first[stage] = max(first[stage], cold - taken)
+                seconds[stage].append((request.forwards * request.rows, taken))
+                if isinstance(request, Draw):
+                    rollouts = read_rollouts(request.path(store))
+                    lengths += rollouts.length.tolist()
+                    prompts = map(len, rollouts.prompt_tokens)
+                    pairs = zip(prompts, rollouts.length.tolist(), strict=True)
+                    longest = max(longest, *map(sum, pairs))
+    rates = {name: fit_rate(t, first[name]) for name, t in seconds.items()}
+    return Timing(rates, first_load, load, tuple(lengths), longest, *_sizes(policy))
 
 
-def _one_batch(r: Any, shape: Architecture, x: Lengths, b: int) -> Work:
-    rows = passes.rows(shape, x, b) * 2
-    within = passes.products(shape, x.count, r.step.batch.prompts, b)
-    return passes.forward(shape, x, b) + rows + within
+def fit_rate(timed: Sequence[tuple[float, float]], first: float = 0.0) -> Rate:
+    """Return the rate with the least relative errors on (cost, seconds) pairs.
+
+    Relative, because a pass ten times as long says no more about the fixed part.
+    """
+    costs, t = np.array(timed, float).T
+    # In units of the largest cost, or the solver takes the smaller column for rounding.
+    unit = max(float(costs.max()), np.finfo(float).tiny)
+    terms = np.stack([np.ones_like(costs), costs / unit], axis=1)
+    (fixed, slope), _ = nnls(terms / t[:, None], np.ones_like(t))
+    return Rate(float(fixed), float(slope / unit), first)
 
 
-def _blocks(r: Any, shape: Architecture, x: Lengths, b: int) -> Work:
-    groups: int = r.step.batch.prompts
-    each = x.count / groups
-    within = passes.products(shape, round(each), round(each), b) * groups
-    rows = passes.rows(shape, x, b, groups=groups) * 2
-    return passes.forward(shape, x, b) + passes.gradient(shape, x, b) + rows + within
+def seconds_of(work: Callable[[], object]) -> float:
+    """Return how long a call takes."""
+    began = time.perf_counter()
+    work()
+    return time.perf_counter() - began
 
 
-def _gram(r: Any, shape: Architecture, x: Lengths, b: int) -> Work:
-    sweeps = _sweeps(r.memory, shape, x, b) if r.exact else 1
-    once = passes.rows(shape, x, b) + passes.vectors(shape, 8 * x.count, b)
-    found = once * sweeps
-    if r.exact:
-        found += passes.products(shape, x.count, x.count, b) * 2
-    return found
+def _steady(work: Callable[[], object]) -> float:
+    """Return the best of three if a call is short; filters out other load."""
+    once = seconds_of(work)
+    return once if once > _QUICK else min(once, seconds_of(work), seconds_of(work))
 
 
-def _cross_gram(r: Any, shape: Architecture, x: Lengths, b: int) -> Work:
-    own = r.step.batch.count
-    sweeps = _sweeps(r.memory, shape, x, b)
-    between = passes.products(shape, x.count - own, own, b)
-    return passes.rows(shape, x, b) * sweeps + between
-
-
-def _sweeps(memory: int, shape: Architecture, x: Lengths, b: int) -> int:
-    """Passes over all sequences, where their rows do not fit in memory at once."""
-    return max(1, -(-x.count * shape.trained * b // memory))
-
-
-def _spectrum(r: Any, shape: Architecture, x: Lengths, b: int) -> Work:
-    # The size of the Krylov space that Lanczos builds before it first looks.
-    products: int = min(x.count, max(2 * r.count + 1, 20))
-    one = passes.gradient(shape, x, b) + passes.jvp(shape, x, b, 1)
-    return one * products
-
-
-_PARTS: dict[str, Parts] = {
-    "rollouts": lambda r, shape, x, b: sampling(shape, x, b, r.max_tokens),
-    "forward": _forward_here_or_along,
-    "update-tables": _forward,
-    "concentration": _forward,
-    "judged": lambda r, shape, x, b: passes.forward_along(shape, x, b),
-    "jvp": lambda r, shape, x, b: passes.jvp(shape, x, b, 2 * len(r.steps)),
-    "carried-slope": lambda r, shape, x, b: passes.jvp(shape, x, b, 2),
-    "jvp2": lambda r, shape, x, b: passes.jvp2(shape, x, b),
-    "update": _step,
-    "update-treated": _step,
-    "update-without": _step,
-    "advanced": _step,
-    "past": _step,
-    "fold-gradient": lambda r, shape, x, b: (
-        passes.gradient(shape, x, b, ways=3) + passes.vectors(shape, 6, b)
-    ),
-    "adjoint": _adjoint,
-    "carried": _carried,
-    "words": lambda r, shape, x, b: Work(),
-    "products": _products,
-    "one-batch": _one_batch,
-    "blocks": _blocks,
-    "kernel": _gram,
-    "cross-kernel": _cross_gram,
-    "spectrum": _spectrum,
-}
-"""What each kind of request is made of."""
+def _sizes(policy: Policy) -> tuple[int, int, int, int]:
+    """Return parameters, trained parameters, elements kept per token, item bytes."""
+    config: Any = policy.base.config
+    width, heads = config.hidden_size, config.num_attention_heads
+    head = getattr(config, "head_dim", None) or width // heads
+    kv_heads = getattr(config, "num_key_value_heads", None) or heads
+    feed_forward = getattr(config, "intermediate_size", None) or 4 * width
+    # A layer keeps the inputs of its norms and products, its queries, keys, values and
+    # their mix, and both sides of its gate.
+    kept = 8 * width + 2 * (heads + 2 * kv_heads) * head + 4 * feed_forward
+    return (
+        sum(p.numel() for p in policy.model.parameters()),
+        sum(p.numel() for p in policy.trained().values()),
+        config.num_hidden_layers * kept,
+        policy.precision.dtype.itemsize,
+    )

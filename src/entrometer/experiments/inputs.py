@@ -7,41 +7,46 @@ from typing import Any
 
 from entrometer.errors import InvalidValue
 from entrometer.experiments.batches import local_base, short_names, subject_of
-from entrometer.experiments.config import ExperimentConfig
+from entrometer.experiments.config import CheckpointConfig
 from entrometer.policy.checkpoint import read_schedule
-from entrometer.runs import update_path, verified, vouched
+from entrometer.runs import is_sealed_file, update_path, verified
 from entrometer.runs.content import content_key
 from entrometer.runs.finished import is_training
 from entrometer.runs.settings import as_json
 from entrometer.tasks import task
-from entrometer.tasks.content import problems_key
+from entrometer.tasks.registry import problems_key
 
 _OF_PROBLEMS = ("task", "level", "split", "problems")
 
 
-def checkpoint_keys(config: ExperimentConfig) -> dict[str, str]:
+def checkpoint_keys(config: CheckpointConfig) -> dict[str, str]:
     """Content key of each checkpoint, weights and optimizer, by its name."""
     names = short_names(config.checkpoints)
-    subjects = [subject_of(config, Path(path)) for path in config.checkpoints]
+    subjects = [
+        subject_of(config, path, with_optimizer=(path / "optimizer.pt").is_file())
+        for path in map(Path, config.checkpoints)
+    ]
     return {
         name: content_key({"weights": s.weights, "optimizer": s.optimizer})[:16]
         for name, s in zip(names, subjects, strict=True)
     }
 
 
-def run_key(config: ExperimentConfig) -> str:
+def run_key(config: CheckpointConfig) -> str:
     """Content key of a run: its settings, and its checkpoints wherever they lie."""
     settings = as_json(asdict(config)) | {"checkpoints": None}
     keys = list(checkpoint_keys(config).values())
     return content_key({"settings": settings, "checkpoints": keys})[:8]
 
 
-def inputs(config: ExperimentConfig) -> dict[str, Any]:
+def inputs(config: CheckpointConfig) -> dict[str, Any]:
     """What a resume compares besides the settings."""
     judge = task(config.task, **config.task_settings())
     return {
         "checkpoints": checkpoint_keys(config),
-        "problems": problems_key(judge, judge.problems(config.split, config.problems)),
+        "problems": problems_key(
+            judge, judge.problems(config.split, config.problems or None)
+        ),
     }
 
 
@@ -74,7 +79,7 @@ def require_same(run: Path, before: Mapping[str, Any], now: Mapping[str, Any]) -
         )
 
 
-def unsealed_inputs(config: ExperimentConfig) -> list[str]:
+def unsealed_inputs(config: CheckpointConfig) -> list[str]:
     """Name what an experiment reads without a manifest that vouches for it."""
     found = []
     for path, name in zip(
@@ -86,15 +91,14 @@ def unsealed_inputs(config: ExperimentConfig) -> list[str]:
         base = local_base(config, path)
         if base is not None and verified(base, names=()) is None:
             found.append(f"its base {base.name}")
-        if is_training(run) and not vouched(run / "config.json"):
+        if is_training(run) and not is_sealed_file(run / "config.json"):
             found.append(f"{run.resolve().name}/config.json")
-        updates = (
-            update_path(run, step)
-            for step in config.recorded_steps(read_schedule(path).step)
-        )
+        has_steps = (path / "optimizer.pt").is_file()
+        steps = read_schedule(path).step if has_steps else 0
+        updates = (update_path(run, step) for step in config.recorded_steps(steps))
         found += [
             f"{update.parent.name}/{update.name}"
             for update in updates
-            if update.is_file() and not vouched(update)
+            if update.is_file() and not is_sealed_file(update)
         ]
     return list(dict.fromkeys(found))

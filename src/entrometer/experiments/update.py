@@ -1,12 +1,22 @@
-"""From an update batch to the step that AdamW makes of it."""
+"""From an update batch to the step that AdamW makes of it, and its files."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
+import torch
 from torch import Tensor
 
 from entrometer import passes
-from entrometer.calculus import AdamWStep, Update, Vector, adamw_update, scale
+from entrometer.calculus import (
+    AdamWState,
+    AdamWStep,
+    Update,
+    Vector,
+    adamw_update,
+    scale,
+)
+from entrometer.calculus.vectors import LazyVector
 from entrometer.engine.vectors import Device, open_vectors, parts, write_vectors
 from entrometer.experiments.update_batch import Batch
 from entrometer.policy import Checkpoint, Policy
@@ -44,7 +54,7 @@ def adjoint(gradient: Vector, step: StepVectors) -> dict[str, Tensor]:
     return {name: step.kappa * P[name].to(g) * g for name, g in gradient.items()}
 
 
-def carried_parts(
+def momentum_and_decay(
     checkpoint: Checkpoint, step: StepVectors
 ) -> dict[str, dict[str, Tensor]]:
     r"""What the step takes from before the batch.
@@ -88,3 +98,40 @@ def read_step_part(path: Path, part: str, device: Device) -> dict[str, Tensor]:
     """Return one part of a step: `direction`, `history` or `preconditioner`."""
     with open_vectors(path, "a step", device) as file:
         return file.part(part)
+
+
+def write_advanced(
+    path: Path, checkpoint: Checkpoint, made: AdamWStep, eta: float
+) -> None:
+    r"""Keep $\theta + \eta v$ and the moments after the step."""
+    v = made.update.direction
+    moved = {n: p + eta * v[n].to(p) for n, p in checkpoint.policy.trained().items()}
+    vectors = parts(
+        parameter=moved,
+        first=made.state.first_moment,
+        second=made.state.second_moment,
+    )
+    about = {"steps": str(checkpoint.step + 1), "optimizer": str(made.state.step)}
+    write_vectors(path, vectors, about=about)
+
+
+def read_advanced(path: Path, checkpoint: Checkpoint) -> Checkpoint:
+    """Move a checkpoint, in place, to what `write_advanced` kept.
+
+    Its moments stay in the file until they are asked for.
+    """
+    trained, kind = checkpoint.policy.trained(), "a policy after a step"
+    with open_vectors(path, kind, "cpu") as file, torch.no_grad():
+        steps, taken = int(file.about["steps"]), int(file.about["optimizer"])
+        for name, p in trained.items():
+            p.copy_(file[f"parameter/{name}"])
+
+    def moment(part: str) -> LazyVector:
+        def load(name: str) -> Tensor:
+            with open_vectors(path, kind, trained[name].device) as file:
+                return file[f"{part}/{name}"].to(trained[name])
+
+        return LazyVector(trained, load)
+
+    state = AdamWState(taken, moment("first"), moment("second"))
+    return replace(checkpoint, state=state, step=steps)

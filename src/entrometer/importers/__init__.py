@@ -1,12 +1,11 @@
-"""Checkpoints and batches of other frameworks, turned into what is read here."""
+"""Read checkpoints and update batches of other frameworks."""
 
-from entrometer.importers.foreign import Foreign, Lora
+from entrometer.importers.checkpoint import ForeignCheckpoint, Lora, write_checkpoint
 from entrometer.importers.prime_rl import export_files, read_prime_rl
 from entrometer.importers.read import read_foreign
-from entrometer.importers.writing import write_checkpoint
 
 __all__ = [
-    "Foreign",
+    "ForeignCheckpoint",
     "Lora",
     "export_files",
     "read_foreign",

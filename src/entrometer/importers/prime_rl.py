@@ -1,8 +1,7 @@
-"""Update batches that prime-rl exports: a line a sequence, a number a token.
+"""Update batches exported by prime-rl: one line per sequence, one number per token.
 
-`token_exports/step_N/rank_R.jsonl`, with `enable_token_export` in its trainer, which
-counts steps from 0. A prompt is what stands before the first token that the loss
-counts.
+`token_exports/step_N/rank_R.jsonl`, written with `enable_token_export`; prime-rl counts
+steps from 0. The prompt is everything before the first token that the loss counts.
 """
 
 import math
@@ -32,19 +31,19 @@ _COLUMNS = (
 
 
 def export_files(path: Path) -> list[Path]:
-    """The files of a step's directory, in the order of the processes."""
+    """Return the files of a step's directory, in order of rank."""
     return sorted(path.glob("rank_*.jsonl"), key=lambda f: (len(f.name), f.name))
 
 
 def read_prime_rl(
     path: Path, *, temperature: float, max_tokens: int | None = None
 ) -> UpdateBatch:
-    """Read the sequences of one step, of all processes.
+    """Return the update batch of one step, with the sequences of all processes.
 
     Args:
-        path: Its directory, `step_N`.
-        temperature: At which responses were sampled: the export does not say it.
-        max_tokens: Length limit of a response; by default the longest that is there.
+        path: Directory of the step, `step_N`.
+        temperature: Sampling temperature, which the export lacks.
+        max_tokens: Length limit of a response; by default the longest response.
     """
     files = export_files(path)
     if not files:
@@ -71,7 +70,9 @@ def read_prime_rl(
     ]
     order = sorted(range(len(lines)), key=lambda i: names.index(names[i]))
     groups = [
-        g for g, (_, own) in enumerate(groupby(order, lambda i: names[i])) for _ in own
+        g
+        for g, (_, rows) in enumerate(groupby(order, lambda i: names[i]))
+        for _ in rows
     ]
     responses = [(lines[i], begins[i]) for i in order]
     longest = max(len(line["token_ids"]) - begin for line, begin in responses)
@@ -106,7 +107,7 @@ def read_prime_rl(
 
 
 def _lines(file: Path) -> Iterator[dict[str, Any]]:
-    """The sequences of a file that the loss counts a token of, as arrays."""
+    """Sequences of a file in which the loss counts a token, as arrays."""
     with open_regular(file) as lines:
         number = 0
         while text := lines.readline(JSON_LIMIT):
@@ -132,20 +133,20 @@ def _sequence(line: dict[str, Any]) -> dict[str, Any]:
     lengths = {len(line[name]) for name in _COLUMNS}
     if len(lengths) != 1:
         raise ValueError(
-            f"expected one value a token, got columns of {sorted(lengths)}"
+            f"expected one value per token, got columns of {sorted(lengths)}"
         )
     for name in ("advantages", "inference_logprobs", "trainer_logprobs", "entropy"):
         counted = zip(line[name], line["loss_mask"], strict=True)
         if any(value is None for value, kept in counted if kept):
             raise ValueError(f"expected {name} of every token that counts, got null")
-        # Off the mask they mean nothing, and null is what an infinite number became.
+        # Values off the mask are unused; JSON has null in place of an infinite number.
         line[name] = [0.0 if value is None else value for value in line[name]]
     columns = {name: _array(name, line[name]) for name in _COLUMNS}
     return {"step": line["step"], **columns}
 
 
 def _array(name: str, values: Sequence[Any]) -> np.ndarray:
-    """Numbers in the type of their column; a text or a list among them raises."""
+    """Array in the type of its column; raises for values that are not numbers."""
     kinds = {"token_ids": (int, np.int32), "loss_mask": (bool, np.bool_)}
     kind, dtype = kinds.get(name, (int | float | None, np.float32))
     if not all(isinstance(value, kind) for value in values):
@@ -154,6 +155,6 @@ def _array(name: str, values: Sequence[Any]) -> np.ndarray:
 
 
 def _reward(values: np.ndarray) -> float:
-    """The reward of a sequence, repeated at its tokens; NaN where it has none."""
+    """Reward of a sequence, which its tokens repeat; NaN if it has none."""
     given = values[~np.isnan(values)]
     return float(given[-1]) if given.size else math.nan

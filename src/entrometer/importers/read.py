@@ -1,12 +1,12 @@
-"""Which framework saved a directory."""
+"""Detect which framework saved a checkpoint, and read it."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from entrometer.errors import EntrometerError
+from entrometer.importers.checkpoint import ForeignCheckpoint
 from entrometer.importers.deepspeed import optimizer_files, read_deepspeed
-from entrometer.importers.foreign import Foreign
 from entrometer.importers.verl import read_verl, world_size
 from entrometer.policy.sources import (
     SourceNotFound,
@@ -18,31 +18,31 @@ from entrometer.policy.sources import (
 from entrometer.runs.untrusted import open_regular
 
 
-def read_foreign(path: Path | str, *, base: str | None = None) -> Foreign:
-    """Read a checkpoint of verl, of OpenRLHF, or of DeepSpeed as others use it.
+def read_foreign(path: Path | str, *, base: str | None = None) -> ForeignCheckpoint:
+    """Return a checkpoint of verl, of OpenRLHF, or of DeepSpeed in another trainer.
 
     Args:
         path: verl's `global_step_N` or its `actor`; OpenRLHF's `_actor`, of which the
-            latest step is taken; DeepSpeed's `global_stepN`.
-        base: The model that was trained, where the checkpoint does not hold its
-            settings: DeepSpeed's does not.
+            latest step is read; DeepSpeed's `global_stepN`.
+        base: The model that was trained, if the checkpoint lacks its config, as
+            DeepSpeed's does.
     """
     path = local_directory(Path(path).expanduser())
-    for place in (path, path / "actor", _latest(path)):
-        if not place.is_dir():
+    for directory in (path, path / "actor", _latest(path)):
+        if not directory.is_dir():
             continue
-        if world_size(place) is not None:
-            with _of_framework(place, "verl"):
-                return read_verl(place)
-        if optimizer_files(place):
+        if world_size(directory) is not None:
+            with _naming_framework(directory, "verl"):
+                return read_verl(directory)
+        if optimizer_files(directory):
             if base is None:
                 raise SourceNotFound(
-                    f"{place}: DeepSpeed does not save the model's settings. Name the "
-                    "model that was trained with --base."
+                    f"{directory}: DeepSpeed does not save the model's settings. Name "
+                    "the model that was trained with --base."
                 )
             about = find_directory(base)
-            with _of_framework(place, "DeepSpeed"):
-                return read_deepspeed(place, about)
+            with _naming_framework(directory, "DeepSpeed"):
+                return read_deepspeed(directory, about)
     raise UnreadableSource(
         f"{path}: expected files of verl (`global_step_N/actor/"
         "optim_world_size_W_rank_R.pt`) or of DeepSpeed (`global_stepN/"
@@ -52,10 +52,10 @@ def read_foreign(path: Path | str, *, base: str | None = None) -> Foreign:
 
 
 @contextmanager
-def _of_framework(place: Path, framework: str) -> Iterator[None]:
-    """Say in one line that files do not have the structure that a framework gives them.
+def _naming_framework(directory: Path, framework: str) -> Iterator[None]:
+    """Turn any error into one line that names the framework.
 
-    They are nested dicts and lists of any depth; each access may find something else.
+    The files hold nested dicts and lists, so each access may fail in another way.
     """
     try:
         yield
@@ -63,15 +63,16 @@ def _of_framework(place: Path, framework: str) -> Iterator[None]:
         raise
     except Exception as error:
         raise UnreadableSource(
-            f"{place}: expected a checkpoint as {framework} saves it "
+            f"{directory}: expected a checkpoint as {framework} saves it "
             f"({one_line(error)}). Copy the whole directory again, from all nodes."
         ) from error
 
 
 def _latest(path: Path) -> Path:
-    """The step that DeepSpeed names as its latest: a name, not a way out of here."""
+    """Directory of the step that DeepSpeed's file `latest` names, inside `path`."""
     try:
         with open_regular(path / "latest") as file:
+            # The name alone: the file is untrusted and must not lead outside.
             name = Path(file.read(256).decode().strip()).name
     except (OSError, ValueError):
         return path

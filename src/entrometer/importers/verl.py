@@ -1,43 +1,41 @@
 """Checkpoints of verl, with FSDP1 (flat or original parameters) and FSDP2.
 
-`global_step_N/actor` holds a file of weights and one of the optimizer for every
-process, and the model's settings in `huggingface`. The optimizer numbers its
-parameters.
+`global_step_N/actor` has one file of weights and one of the optimizer per process, and
+the model config in `huggingface`. The optimizer numbers its parameters.
 """
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import torch
 from torch import Size, Tensor, nn
-from torch.distributed.tensor import DTensor
+from torch.distributed.tensor import DTensor, Replicate, Shard
 
-from entrometer.importers.foreign import EVERY_PROCESS, Foreign, Lora
-from entrometer.importers.fsdp_units import fits, units
-from entrometer.importers.pieces import cut_ranks, joined, split
-from entrometer.policy.adamw_settings import (
+from entrometer.importers.checkpoint import EVERY_PROCESS, ForeignCheckpoint, Lora
+from entrometer.policy.optimizer_state import (
     common_settings,
     one_step,
     param_groups,
     step_count,
 )
-from entrometer.policy.skeleton import adapted, lora_config, skeleton
 from entrometer.policy.sources import UnreadableSource, read_json
 from entrometer.policy.tensor_files import read_tensors
+from entrometer.policy.weights import adapted, lora_config, skeleton
 
 _FILE = re.compile(r"optim_world_size_(\d+)_rank_0\.pt")
 _LORA = re.compile(r"(?:^|\.)([^.]+)\.lora_A\.[^.]+\.weight$")
 
 
 def world_size(path: Path) -> int | None:
-    """Processes that saved a directory of verl's; None if it is not one."""
-    found = [m for file in path.iterdir() if (m := _FILE.fullmatch(file.name))]
-    return int(found[0][1]) if found else None
+    """Return how many processes saved a directory; None if verl did not save it."""
+    matches = [m for file in path.iterdir() if (m := _FILE.fullmatch(file.name))]
+    return int(matches[0][1]) if matches else None
 
 
-def read_verl(path: Path) -> Foreign:
-    """Read the `actor` directory of a step."""
+def read_verl(path: Path) -> ForeignCheckpoint:
+    """Return the checkpoint in the `actor` directory of a step."""
     processes = world_size(path)
     assert processes is not None, path
     models, optimizers = (
@@ -54,19 +52,19 @@ def read_verl(path: Path) -> Foreign:
     model = skeleton(about, len(models[0]))
     if lora is not None:
         model = adapted(model, lora_config(*lora))
-    # A tied weight has one name among the parameters, and several in the files.
+    # A tied weight has one name among the parameters, but several in the files.
     weights = {
-        name: joined(name, [own[name] for own in models])
+        name: joined(name, [shard[name] for shard in models])
         for name, _ in model.named_parameters()
         if name in models[0]
     }
-    # The replicas of a hybrid mesh hold the same.
-    cut = next((t for t in models[0].values() if isinstance(t, DTensor)), None)
-    once = range(processes) if cut is None else cut_ranks(cut)
-    first, second, steps = moments(path, model, [optimizers[rank] for rank in once])
+    # The replicas of a hybrid mesh hold equal shards: read each shard once.
+    sharded = next((t for t in models[0].values() if isinstance(t, DTensor)), None)
+    ranks = range(processes) if sharded is None else shard_ranks(sharded)
+    first, second, steps = moments(path, model, [optimizers[rank] for rank in ranks])
     groups = param_groups(path, optimizers[0])
     settings = common_settings(path, groups)
-    return Foreign(
+    return ForeignCheckpoint(
         about=about,
         lora=lora,
         weights=weights,
@@ -83,17 +81,17 @@ def read_verl(path: Path) -> Foreign:
 def moments(
     path: Path, model: nn.Module, optimizers: Sequence[Mapping[str, Any]]
 ) -> tuple[dict[str, Tensor], dict[str, Tensor], int]:
-    """First and second moments by name, and the steps behind them."""
+    """Return first and second moments by name, and the number of steps."""
     groups = param_groups(path, optimizers[0])
     if len(groups) != 1:
         raise UnreadableSource(
             f"{path}: expected all parameters in one group of the optimizer, in the "
             f"model's order, as verl has them; got {len(groups)} groups. Train without "
-            "groups of your own."
+            "custom parameter groups."
         )
     keys = groups[0]["params"]
     named = {name: p.shape for name, p in model.named_parameters()}
-    flat = units(model)
+    flat = flat_parameters(model)
     if len(keys) == len(named):
         blocks: list[dict[str, Size]] = [{name: s} for name, s in named.items()]
     elif len(keys) == len(flat):
@@ -104,29 +102,27 @@ def moments(
             f"model, or over {len(flat)} flat ones of its layers, got {len(keys)}. "
             "Wrap layers as verl does by default, or train with `strategy: fsdp2`."
         )
-    found: dict[str, dict[str, Tensor]] = {"exp_avg": {}, "exp_avg_sq": {}}
+    by_kind: dict[str, dict[str, Tensor]] = {"exp_avg": {}, "exp_avg_sq": {}}
     steps: set[int] = set()
     for key, block in zip(keys, blocks, strict=True):
         states = [optimizer["state"].get(key) for optimizer in optimizers]
         if not any(states):
             continue
         steps.update(step_count(path, state["step"]) for state in states if state)
-        for kind, own in found.items():
-            pieces = [state and state[kind] for state in states]
-            whole = joined(f"{kind} of {', '.join(block)}", pieces)
-            if whole.dim() == 1 and not fits(block, whole.numel(), len(optimizers)):
-                raise _misfit(path, block, whole.numel())
-            own.update(split(whole.flatten(), block))
-    return found["exp_avg"], found["exp_avg_sq"], one_step(path, steps)
-
-
-def _misfit(path: Path, block: Mapping[str, Size], got: int) -> UnreadableSource:
-    expected = sum(shape.numel() for shape in block.values())
-    return UnreadableSource(
-        f"{path}: expected {expected} values for {next(iter(block))} and what was "
-        f"flattened with it, got {got}. Wrap layers as verl does by default, or train "
-        "with `strategy: fsdp2`."
-    )
+        for kind, by_name in by_kind.items():
+            shards = [state and state[kind] for state in states]
+            whole = joined(f"{kind} of {', '.join(block)}", shards)
+            expected = sum(shape.numel() for shape in block.values())
+            # FSDP1 pads a flat parameter to a multiple of the number of processes.
+            padding = whole.numel() - expected
+            if whole.dim() == 1 and not 0 <= padding < len(optimizers):
+                raise UnreadableSource(
+                    f"{path}: expected {expected} values for {next(iter(block))} and "
+                    f"what was flattened with it, got {whole.numel()}. Wrap layers as "
+                    "verl does by default, or train with `strategy: fsdp2`."
+                )
+            by_name.update(split(whole.flatten(), block))
+    return by_kind["exp_avg"], by_kind["exp_avg_sq"], one_step(path, steps)
 
 
 def _lora(path: Path, weights: Iterable[str]) -> Lora | None:
@@ -135,3 +131,91 @@ def _lora(path: Path, weights: Iterable[str]) -> Lora | None:
         return None
     about = read_json(path / "lora_train_meta.json")
     return Lora(int(about["r"]), float(about["lora_alpha"]), tuple(sorted(targets)))
+
+
+def flat_parameters(model: nn.Module) -> list[dict[str, Size]]:
+    """Return names and shapes of the parameters in each of FSDP1's flat parameters.
+
+    They are in the optimizer's order. verl wraps each layer in the model's
+    `_no_split_modules`, each matrix of an adapter, and the rest as a whole; a wrapped
+    module precedes those inside of it. `model` may be on the meta device.
+    """
+    wrapped = _wrapped(model)
+    by_module: dict[str, dict[str, Size]] = {
+        name: {}
+        for name, module in model.named_modules()
+        if not name or wrapped(module)
+    }
+    for name, p in model.named_parameters():
+        module = name.rpartition(".")[0]
+        while module not in by_module:
+            module = module.rpartition(".")[0]
+        by_module[module][name] = p.shape
+    return [shapes for shapes in by_module.values() if shapes]
+
+
+def _wrapped(model: nn.Module) -> Callable[[nn.Module], bool]:
+    layers = set(getattr(model, "_no_split_modules", None) or ())
+    adapted = any(not p.requires_grad for p in model.parameters())
+
+    def wrapped(module: nn.Module) -> bool:
+        if type(module).__name__ in layers:
+            return True
+        weight = getattr(module, "weight", None)
+        leaf = next(module.children(), None) is None
+        return adapted and leaf and weight is not None and weight.requires_grad
+
+    return wrapped
+
+
+def joined(name: str, shards: Sequence[Tensor | None]) -> Tensor:
+    """Return a whole tensor from the shard of each process, in order of rank.
+
+    A DTensor knows how it was sharded. Plain shards are consecutive parts of the
+    flattened tensor; a process may have none.
+    """
+    present = [shard for shard in shards if shard is not None]
+    first = present[0]
+    if not isinstance(first, DTensor):
+        return first if first.dim() == 0 else torch.cat(present)
+    placements = [place for place in first.placements if place != Replicate()]
+    if not placements:
+        return first.to_local()
+    if len(placements) > 1 or type(placements[0]) is not Shard:
+        raise UnreadableSource(
+            f"{name}: expected a tensor sharded along one dimension by one dimension "
+            f"of the mesh, got {first.placements}. Save it with plain FSDP, or merge "
+            "it with the framework's own tool."
+        )
+    once = [shards[rank] for rank in shard_ranks(first)]
+    whole = torch.cat(
+        [shard.to_local() for shard in once if isinstance(shard, DTensor)],
+        dim=placements[0].dim,
+    )
+    if whole.shape != first.shape:
+        raise UnreadableSource(
+            f"{name}: expected shards of a tensor of shape {tuple(first.shape)}, got "
+            f"{tuple(whole.shape)} from them. The files are of different checkpoints; "
+            "copy the whole directory again."
+        )
+    return whole
+
+
+def shard_ranks(tensor: DTensor) -> list[int]:
+    """Return the processes of the first replica, which hold each shard once."""
+    ranks = tensor.device_mesh.mesh
+    for place in reversed(range(ranks.dim())):
+        if tensor.placements[place] == Replicate():
+            ranks = ranks.select(place, 0)
+    first_replica: list[int] = ranks.flatten().tolist()
+    return first_replica
+
+
+def split(flat: Tensor, shapes: Mapping[str, Sequence[int]]) -> dict[str, Tensor]:
+    """Return the tensors that a flat one holds in a row, before its padding."""
+    numels = {name: torch.Size(shape).numel() for name, shape in shapes.items()}
+    parts = flat[: sum(numels.values())].split(list(numels.values()))
+    return {
+        name: part.reshape(tuple(shapes[name]))
+        for name, part in zip(numels, parts, strict=True)
+    }

@@ -1,55 +1,39 @@
-"""Published remedies for entropy collapse: tables of tokens in, token losses out."""
+"""Published remedies for entropy collapse: token tables in, token losses out.
 
-from entrometer.interventions.adaptive_bonus import adaptive_bonus
-from entrometer.interventions.ce_gppo import ce_gppo
-from entrometer.interventions.cispo import cispo
-from entrometer.interventions.clip_b import clip_b
-from entrometer.interventions.clip_cov import clip_cov
-from entrometer.interventions.clip_higher import clip_higher
-from entrometer.interventions.clip_v import clip_v
-from entrometer.interventions.entrocraft import entrocraft
-from entrometer.interventions.entropy_bonus import entropy_bonus
-from entrometer.interventions.frontier import frontier
-from entrometer.interventions.high_entropy import high_entropy
-from entrometer.interventions.kl_cov import kl_cov
-from entrometer.interventions.loss import Intervention
+One file per remedy. A file registers its remedies when it is imported, and this package
+imports all of its files, so a new remedy needs a new file and no other change.
+"""
+
+from importlib import import_module
+from pkgutil import iter_modules
+
+from entrometer.interventions.loss import Intervention, intervention
 from entrometer.interventions.plain import PLAIN, dr_grpo, grpo
-from entrometer.interventions.registry import intervention_names, register
-from entrometer.interventions.remedy import Remedy
-from entrometer.interventions.sapo import sapo
-from entrometer.interventions.signs import negative_reinforced, positive_only
-from entrometer.interventions.stare import stare
-from entrometer.interventions.steer import steer
-from entrometer.interventions.tables import TokenTables, standardise, top
-from entrometer.interventions.text import intervention
+from entrometer.interventions.registry import (
+    Remedy,
+    built_in_functions,
+    intervention_names,
+    register,
+)
+from entrometer.interventions.tables import TokenTables, top
 
 __all__ = [
     "PLAIN",
     "Intervention",
     "Remedy",
     "TokenTables",
-    "adaptive_bonus",
-    "ce_gppo",
-    "cispo",
-    "clip_b",
-    "clip_cov",
-    "clip_higher",
-    "clip_v",
     "dr_grpo",
-    "entrocraft",
-    "entropy_bonus",
-    "frontier",
     "grpo",
-    "high_entropy",
     "intervention",
     "intervention_names",
-    "kl_cov",
-    "negative_reinforced",
-    "positive_only",
     "register",
-    "sapo",
-    "standardise",
-    "stare",
-    "steer",
     "top",
 ]
+
+for _file in iter_modules(__path__):
+    import_module(f"{__name__}.{_file.name}")
+
+# The function of each remedy is a name of this package, for users and for the reference
+# pages: `interventions.clip_b` is the function, not the file of the same name.
+globals().update(built_in_functions())
+__all__ += list(built_in_functions())

@@ -1,13 +1,9 @@
-"""A bonus for entropy whose strength follows the entropy."""
-
-# Axes: B responses, T tokens of a response.
-
-from jaxtyping import Float
-from torch import Tensor
+"""Adaptive entropy bonus: its coefficient rises while the entropy is below a target."""
 
 from entrometer.interventions.entropy_bonus import entropy_bonus
+from entrometer.interventions.plain import TRL_DR_GRPO
 from entrometer.interventions.registry import register
-from entrometer.interventions.tables import TokenTables
+from entrometer.interventions.tables import PerToken, TokenTables
 
 
 def _next_settings(settings: dict[str, float], entropy: float) -> dict[str, float]:
@@ -21,9 +17,9 @@ def _next_settings(settings: dict[str, float], entropy: float) -> dict[str, floa
     strength="alpha",
     strengths=(0.003, 0.01, 0.03),
     adapt=_next_settings,
-    trl=(
-        'loss_type="dr_grpo", scale_rewards="none", epsilon={low}, '
-        "epsilon_high={high}, use_adaptive_entropy=True, entropy_coef={alpha}, "
+    trl=TRL_DR_GRPO
+    + (
+        ", use_adaptive_entropy=True, entropy_coef={alpha}, "
         "entropy_coef_delta={delta}, entropy_coef_max={largest}, "
         "entropy_target={target}"
     ),
@@ -39,13 +35,13 @@ def adaptive_bonus(
     target: float = 0.2,
     low: float = 0.2,
     high: float = 0.2,
-) -> Float[Tensor, "B T"]:
+) -> PerToken:
     r"""The entropy bonus $-\alpha\bar H$ while $\bar H \le$ `target`; else plain.
 
-    Between steps $\alpha$ goes up by `delta` if $\bar H \le$ `target`, else down, and
-    stays in [0, `largest`]. Defaults are TRL's but for $\alpha$, which TRL starts at 0;
-    Skywork has a `delta` of 1e-4 and a `largest` of 5e-3. TRL decides whether the bonus
-    is paid by the entropy of the step before, this one by that of the batch itself.
+    After each step $\alpha$ rises by `delta` if $\bar H \le$ `target` and falls by it
+    otherwise, within [0, `largest`]. The defaults are TRL's except for $\alpha$, which
+    TRL starts at 0; Skywork uses a `delta` of 1e-4 and a `largest` of 5e-3. TRL
+    compares the entropy of the previous step with `target`, this function the batch's.
     """
-    paid = alpha if tables.mean_entropy <= target else 0.0
-    return entropy_bonus(tables, alpha=paid, low=low, high=high)
+    coefficient = alpha if tables.mean_entropy <= target else 0.0
+    return entropy_bonus(tables, alpha=coefficient, low=low, high=high)

@@ -1,12 +1,7 @@
 """CE-GPPO: clipped tokens keep a bounded gradient."""
 
-# Axes: B responses, T tokens of a response.
-
-from jaxtyping import Float
-from torch import Tensor
-
 from entrometer.interventions.registry import register
-from entrometer.interventions.tables import TokenTables
+from entrometer.interventions.tables import PerToken, TokenTables
 
 
 @register(
@@ -24,7 +19,7 @@ def ce_gppo(
     high: float = 0.2,
     beta1: float = 0.5,
     beta2: float = 1.0,
-) -> Float[Tensor, "B T"]:
+) -> PerToken:
     r"""$\ell = -w\,rA$ with a weight $w$ that has no gradient.
 
     $$
@@ -35,11 +30,11 @@ def ce_gppo(
     \end{cases}
     $$
 
-    So a token that plain would clip pulls by $\beta_1(1-\epsilon_{low})A$ or
-    $\beta_2(1+\epsilon_{high})A$ instead of 0. Those of $\beta_2$ are unlikely tokens
-    of good responses, which hold entropy up; those of $\beta_1$ unlikely tokens of bad
-    ones, which take it down. $\beta_1 = \beta_2 = 0$ is plain, and so is a batch where
-    every ratio is 1. Neither TRL nor verl has it.
+    A token that plain Dr-GRPO clips has the gradient $\beta_1(1-\epsilon_{low})A$ or
+    $\beta_2(1+\epsilon_{high})A$ instead of 0. The $\beta_2$ tokens are unlikely tokens
+    of correct responses, which raise entropy; the $\beta_1$ tokens are unlikely tokens
+    of wrong responses, which lower it. The loss is plain for $\beta_1 = \beta_2 = 0$
+    and where every ratio is 1. Neither TRL nor verl has it.
     """
     r, A = tables.ratio, tables.A
     fixed = r.detach()

@@ -1,12 +1,8 @@
-"""Clip-higher: room for unlikely tokens to become likely."""
+"""Clip-higher: a wider upper clip lets unlikely tokens become likely."""
 
-# Axes: B responses, T tokens of a response.
-
-from jaxtyping import Float
-from torch import Tensor
-
+from entrometer.interventions.plain import TRL_DR_GRPO, VERL_CLIP, VERL_DR_GRPO
 from entrometer.interventions.registry import register
-from entrometer.interventions.tables import TokenTables
+from entrometer.interventions.tables import PerToken, TokenTables
 from entrometer.tokens import clipped_surrogate
 
 
@@ -16,25 +12,19 @@ from entrometer.tokens import clipped_surrogate
     on_policy=False,
     strength="high",
     strengths=(0.24, 0.28, 0.4),
-    trl='loss_type="dr_grpo", scale_rewards="none", epsilon={low}, epsilon_high={high}',
-    verl=(
-        "algorithm.norm_adv_by_std_in_grpo=False "
-        "actor_rollout_ref.actor.loss_agg_mode=seq-mean-token-sum-norm "
-        "actor_rollout_ref.actor.clip_ratio_low={low} "
-        "actor_rollout_ref.actor.clip_ratio_high={high}"
-    ),
+    trl=TRL_DR_GRPO,
+    verl=VERL_DR_GRPO + VERL_CLIP,
     source="arXiv 2503.14476",
 )
 def clip_higher(
     tables: TokenTables, *, low: float = 0.2, high: float = 0.28
-) -> Float[Tensor, "B T"]:
+) -> PerToken:
     r"""$\ell = -\min(rA,\ \mathrm{clip}(r, 1-\epsilon_{low}, 1+\epsilon_{high})A)$.
 
-    The clip of DAPO, with $\epsilon_{high} > \epsilon_{low}$, under the mean of
-    Dr-GRPO; DAPO itself divides by the number of tokens. Where every ratio is 1 it has
-    the gradient of plain.
+    DAPO's clip, $\epsilon_{high} > \epsilon_{low}$, with Dr-GRPO's mean; DAPO divides
+    by the number of tokens. Where every ratio is 1 the gradient is plain Dr-GRPO's.
 
-    verl clips once more (`clip_ratio_c`, 3 unless set): where $A < 0$ and $r > 3$ its
-    gradient is 0, and ours $-rA$. It also cuts $\log r$ to $\pm 20$.
+    verl also clips where $A < 0$ and $r >$ `clip_ratio_c` (3 by default): its gradient
+    there is 0, ours $-rA$. It clamps $\log r$ to $\pm 20$.
     """
     return clipped_surrogate(tables.ratio, tables.A, clip_low=low, clip_high=high)

@@ -1,14 +1,9 @@
-"""Entrocraft: right answers alone, or wrong ones alone, hold entropy in a band."""
-
-# Axes: B responses, T tokens of a response.
-
-from jaxtyping import Float
-from torch import Tensor
+"""Entrocraft: dropping one sign of the advantage keeps the entropy in a band."""
 
 from entrometer.errors import InvalidValue
 from entrometer.interventions.plain import dr_grpo
 from entrometer.interventions.registry import register
-from entrometer.interventions.tables import TokenTables
+from entrometer.interventions.tables import PerToken, TokenTables
 
 
 @register(
@@ -27,14 +22,14 @@ def entrocraft(
     lower_end: float = 0.4,
     low: float = 0.2,
     high: float = 0.2,
-) -> Float[Tensor, "B T"]:
-    r"""$\ell = \ell_\text{Dr-GRPO}$, 0 for one sign of $A$ outside the band.
+) -> PerToken:
+    r"""$\ell = \ell_\text{Dr-GRPO}$, but 0 for one sign of $A$ outside the band.
 
     Tokens with $A < 0$ are dropped while $\bar H > u$, those with $A > 0$ while
-    $\bar H < l$. The bounds decline with the training: $u$ goes from `upper_start` to
-    `upper_end` in proportion to the progress, $l$ likewise. The published form rejects
-    whole responses, so it has no divisor for them; that of Dr-GRPO is fixed. The higher
-    $l$ is, the sooner entropy is held up: `lower_start` is the strength.
+    $\bar H < l$. The bounds decline linearly over the training: $u$ from `upper_start`
+    to `upper_end`, $l$ likewise. The higher $l$, the earlier low entropy is corrected:
+    `lower_start` is the strength. The published form rejects whole responses and so
+    removes them from the divisor; Dr-GRPO's divisor is fixed.
     """
     upper = upper_start + (upper_end - upper_start) * tables.progress
     lower = lower_start + (lower_end - lower_start) * tables.progress

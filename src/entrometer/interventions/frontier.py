@@ -1,14 +1,12 @@
-"""The frontier: tokens that are worth their entropy, by measured influence."""
-
-# Axes: B responses, T tokens of a response.
+"""Frontier: keep the tokens whose measured influence is worth their entropy."""
 
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Bool
 from torch import Tensor
 
 from entrometer.interventions.plain import dr_grpo
 from entrometer.interventions.registry import register
-from entrometer.interventions.tables import TokenTables
+from entrometer.interventions.tables import PerToken, TokenTables
 
 
 @register(
@@ -20,23 +18,21 @@ from entrometer.interventions.tables import TokenTables
 )
 def frontier(
     tables: TokenTables, *, price: float = 0.0, low: float = 0.2, high: float = 0.2
-) -> Float[Tensor, "B T"]:
+) -> PerToken:
     r"""$\ell = \ell_\text{Dr-GRPO}$ where $I_J + \lambda I_h > 0$, else 0.
 
-    Of all choices of tokens this one grows the reward most for the change of entropy
-    that it makes, to first order. $\lambda = \text{price}\cdot\sum|I_J|/\sum|I_h|$,
-    with sums over the counted tokens, so `price` has no unit: at 1 reward and entropy
-    weigh the same in total, at 0 entropy is free. The strengths besides are half and
-    double the price of 1: mostly reward, mostly entropy.
+    To first order, no other choice of tokens gains more reward for the same change of
+    entropy. $\lambda = \text{price}\cdot\sum|I_J|/\sum|I_h|$ with sums over the counted
+    tokens, so `price` has no unit: at 1 reward and entropy have the same total weight,
+    at 0 entropy is free. The other strengths, 0.5 and 2, are half and double the price
+    of 1: mostly reward, mostly entropy.
     """
     I_h, I_J = tables.need("influence", "frontier")
-    worth = _share(I_J, tables.mask) + price * _share(I_h, tables.mask)
+    worth = _relative(I_J, tables.mask) + price * _relative(I_h, tables.mask)
     return dr_grpo(tables, low=low, high=high).masked_fill(worth <= 0.0, 0.0)
 
 
-def _share(
-    influence: Float[Tensor, "B T"], mask: Bool[Tensor, "B T"]
-) -> Float[Tensor, "B T"]:
-    # Where every influence is 0, so is every share.
+def _relative(influence: PerToken, mask: Bool[Tensor, "B T"]) -> PerToken:
+    # The clamp avoids 0/0 if every influence is 0: all relative ones are then 0 too.
     smallest = torch.finfo(influence.dtype).tiny
     return influence / influence[mask].abs().sum().clamp(min=smallest)

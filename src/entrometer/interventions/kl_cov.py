@@ -1,12 +1,8 @@
-"""KL-Cov: the tokens that entropy is lost by are held to the policy that sampled."""
+"""KL-Cov: a KL penalty on the tokens of largest covariance."""
 
-# Axes: B responses, T tokens of a response.
-
-from jaxtyping import Float
-from torch import Tensor
-
+from entrometer.interventions.plain import VERL_DR_GRPO
 from entrometer.interventions.registry import register
-from entrometer.interventions.tables import TokenTables, top
+from entrometer.interventions.tables import PerToken, TokenTables, top
 
 
 @register(
@@ -14,9 +10,8 @@ from entrometer.interventions.tables import TokenTables, top
     on_policy=False,
     strength="rho",
     strengths=(2e-4, 2e-3, 2e-2),
-    verl=(
-        "algorithm.norm_adv_by_std_in_grpo=False "
-        "actor_rollout_ref.actor.loss_agg_mode=seq-mean-token-sum-norm "
+    verl=VERL_DR_GRPO
+    + (
         "actor_rollout_ref.actor.policy_loss.loss_mode=kl_cov "
         "actor_rollout_ref.actor.policy_loss.kl_cov_ratio={rho} "
         "actor_rollout_ref.actor.policy_loss.ppo_kl_coef={beta}"
@@ -25,27 +20,24 @@ from entrometer.interventions.tables import TokenTables, top
     source="arXiv 2505.22617",
     shares=("rho",),
 )
-def kl_cov(
-    tables: TokenTables, *, rho: float = 2e-3, beta: float = 1.0
-) -> Float[Tensor, "B T"]:
+def kl_cov(tables: TokenTables, *, rho: float = 2e-3, beta: float = 1.0) -> PerToken:
     r"""$\ell = -rA + \beta\,|\log r|\cdot[\text{among the top } c]$.
 
-    $c = (A - \bar A)(S - \bar S)$, with means over the counted tokens, of which the
-    $\max(1, \lfloor\rho N\rfloor)$ of the largest $c$ are held; the earlier of equal
-    ones. There is no clip.
+    $c = (A - \bar A)(S - \bar S)$ with means over the counted tokens; the
+    $\max(1, \lfloor\rho N\rfloor)$ tokens of the largest $c$ are penalised, on ties the
+    earlier ones. There is no clip.
 
-    $|x|$ has no derivative at 0, and torch takes 0 there. So where every ratio is 1, on
-    the policy that sampled and in the first minibatch, nothing is held and the gradient
-    is that of plain. The smallest step away, and it is $\pm\beta$ in full.
+    $|x|$ has no derivative at 0, where torch uses 0. So where every ratio is 1, as on
+    the first minibatch, the penalty has no gradient and the loss is plain; at any other
+    ratio its gradient is $\pm\beta$ in full.
 
-    $\rho$ is the paper's for 7B; it takes $2\cdot10^{-4}$ for 32B, and so does verl
-    unless told. verl's `ppo_kl_coef` is 0.1 unless told, where the paper has 1. verl
-    takes means and the top over each micro-batch: `micro_batch` does the same here.
+    $\rho$ is the paper's value for 7B; for 32B, and by default in verl, it is
+    $2\cdot10^{-4}$. verl's `ppo_kl_coef` is 0.1 by default, the paper's 1. verl takes
+    the means and the top of each micro-batch: set `micro_batch` for the same here.
     """
-    S, A = tables.S.detach(), tables.A
-    own = tables.mask
-    c = (A - A[own].mean()) * (S - S[own].mean())
-    N = int(own.sum())
-    held = top(c, own, max(1, int(rho * N)))
-    drift = (tables.S - tables.S_old).where(own, 0.0).abs()
-    return -tables.ratio * A + beta * drift.where(held, 0.0)
+    S, A, mask = tables.S.detach(), tables.A, tables.mask
+    c = (A - A[mask].mean()) * (S - S[mask].mean())
+    N = int(mask.sum())
+    penalised = top(c, mask, max(1, int(rho * N)))
+    log_ratio = (tables.S - tables.S_old).where(mask, 0.0).abs()
+    return -tables.ratio * A + beta * log_ratio.where(penalised, 0.0)

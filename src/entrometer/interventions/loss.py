@@ -1,70 +1,71 @@
-"""An intervention with its settings: a loss, and its pull on every token."""
+"""An intervention with its settings: read from text, its loss and its token weights."""
 
 # Axes: B responses, T tokens of a response.
 
+import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from entrometer.errors import ShapeMismatch
-from entrometer.interventions.registry import remedy_of
-from entrometer.interventions.remedy import Number, Remedy
+from entrometer.errors import InvalidValue, MissingKey, ShapeMismatch, nearest_name
+from entrometer.interventions.registry import Number, Remedy, remedy_of
 from entrometer.interventions.tables import TokenTables
 from entrometer.tokens import LossCoefficients, dr_grpo_mean, loss_coefficients
 
 MICRO_BATCH = "micro_batch"
-"""Setting of every intervention: responses that its statistics are taken over."""
+"""Setting of every intervention: number of responses its statistics are taken over."""
 
 
 @dataclass(frozen=True)
 class Intervention:
-    """A registered function with all its settings: what a config and a key hold."""
+    """A registered remedy with all of its settings."""
 
     name: str
     settings: tuple[tuple[str, Number], ...]
-    """Every one of them, defaults too."""
+    """Every setting, defaults included."""
 
     micro_batch: int = 0
     """Responses that statistics are taken over; 0 for the whole batch."""
 
     @property
     def remedy(self) -> Remedy:
-        """What the registry knows of it."""
+        """The remedy registered under the name."""
         return remedy_of(self.name)
 
     def token_losses(self, tables: TokenTables) -> Float[Tensor, "B T"]:
-        """Loss of each token."""
+        """Return the loss of each token."""
         function, settings = self.remedy.function, dict(self.settings)
         size = self.micro_batch or tables.count
         parts = []
         for first in range(0, tables.count, size):
-            own = tables.rows(slice(first, first + size))
-            losses = function(own, **settings)
-            if losses.shape != own.S.shape:
+            chunk = tables.rows(slice(first, first + size))
+            losses = function(chunk, **settings)
+            if losses.shape != chunk.S.shape:
                 raise ShapeMismatch(
-                    f"expected a loss a token from the intervention {self.name!r}, of "
-                    f"shape {tuple(own.S.shape)}, got {tuple(losses.shape)}; leave the "
-                    "sum to the mean of Dr-GRPO"
+                    f"expected one loss per token from the intervention {self.name!r}, "
+                    f"of shape {tuple(chunk.S.shape)}, got {tuple(losses.shape)}; "
+                    "return the losses without their sum or mean"
                 )
             parts.append(losses)
         return torch.cat(parts)
 
     def loss(self, tables: TokenTables) -> Float[Tensor, ""]:
-        r"""$L = \frac{1}{BL}\sum_{ik}\ell_{ik}$, the mean of Dr-GRPO."""
+        r"""Return $L = \frac{1}{BL}\sum_{ik}\ell_{ik}$, the mean of Dr-GRPO."""
         return dr_grpo_mean(
             self.token_losses(tables), tables.mask, length_limit=tables.length_limit
         )
 
     def coefficients(self, tables: TokenTables) -> LossCoefficients:
-        r"""$\alpha = -\partial L/\partial S$ and $\gamma = -\partial L/\partial H$."""
+        r"""Return $\alpha = -\partial L/\partial S$ and $\gamma$, the same in $H$."""
         return loss_coefficients(
             lambda S, H: self.loss(replace(tables, S=S, H=H)), tables.S, tables.H
         )
 
     def adapted(self, mean_entropy: float) -> "Intervention":
-        """The one of the next step."""
+        """Return the intervention of the next step."""
         if self.remedy.adapt is None:
             return self
         settings = self.remedy.adapt(dict(self.settings), mean_entropy)
@@ -72,21 +73,67 @@ class Intervention:
 
     @property
     def text(self) -> str:
-        """What `intervention` reads back, with every setting: for configs and keys."""
-        every = (*self.settings, (MICRO_BATCH, self.micro_batch))
-        own = [f"{k}={v!r}" for k, v in every]
-        return f"{self.name}:{','.join(own)}"
+        """Text with every setting, for configs and keys; `intervention` reads it."""
+        settings = (*self.settings, (MICRO_BATCH, self.micro_batch))
+        return f"{self.name}:{','.join(f'{k}={v!r}' for k, v in settings)}"
 
     def __str__(self) -> str:
-        """The same for people, with what is not the default."""
-        own = [
-            f"{k}={_shortest(v)}"
+        """Return the text with the settings that differ from their defaults."""
+        # All digits are kept, so that equal texts mean equal settings.
+        changed = [
+            f"{k}={str(v).removesuffix('.0')}"
             for k, v in self.settings
             if v != self.remedy.defaults[k]
         ] + ([f"{MICRO_BATCH}={self.micro_batch}"] if self.micro_batch else [])
-        return f"{self.name}:{','.join(own)}" if own else self.name
+        return f"{self.name}:{','.join(changed)}" if changed else self.name
 
 
-def _shortest(value: Number) -> str:
-    # Every digit: what is read back is equal, and equal texts mean equal settings.
-    return str(value).removesuffix(".0")
+def intervention(text: str) -> Intervention:
+    """Return the intervention `name` or `name:setting=value,setting=value`."""
+    name, _, rest = text.partition(":")
+    remedy = remedy_of(name)
+    settings = {**remedy.defaults, MICRO_BATCH: 0}
+    for pair in filter(None, rest.split(",")):
+        key, _, value = pair.partition("=")
+        if key not in settings:
+            raise MissingKey(
+                f"expected settings of {name!r}, of {list(settings)}, got {key!r}; "
+                f"name one of them.{nearest_name(key, settings)}"
+            )
+        settings[key] = _number(text, key, value, type(settings[key]))
+        if key != MICRO_BATCH:
+            _require_range(text, key, settings[key], remedy)
+    micro_batch = int(settings.pop(MICRO_BATCH))
+    if micro_batch < 0:
+        raise InvalidValue(
+            f"expected a {MICRO_BATCH!r} of at least 1 in {text!r}, or 0 for the whole "
+            f"batch, got {micro_batch}; correct it"
+        )
+    return Intervention(name, tuple(settings.items()), micro_batch)
+
+
+def _number(text: str, key: str, value: str, kind: Callable[[float], Number]) -> Number:
+    try:
+        number = kind(float(value))
+        valid = number == float(value)
+    except (OverflowError, ValueError):
+        valid = False
+    if not valid:
+        raise InvalidValue(
+            f"expected {'a number' if kind is float else 'a whole number'} for {key!r} "
+            f"in {text!r}, got {value!r}; write {text.partition(':')[0]}:{key}=1"
+        )
+    return number
+
+
+def _require_range(text: str, key: str, value: Number, remedy: Remedy) -> None:
+    largest = 1.0 if key in remedy.shares else math.inf
+    positive = key in remedy.positive
+    # Only the upper clip may be infinite: it then never acts.
+    infinite = math.isinf(value) and key != "high"
+    if not 0 <= value <= largest or infinite or (positive and value == 0):
+        wanted = "above 0" if positive else "from 0"
+        wanted += " to 1" if largest == 1 else ""
+        raise InvalidValue(
+            f"expected {key!r} {wanted} in {text!r}, got {value}; correct it"
+        )

@@ -1,35 +1,84 @@
-"""Interventions by name: those that are here, and those that a user adds."""
+"""Interventions by name: the remedies of this package, and those a user registers."""
 
+import inspect
 from collections.abc import Callable
-from typing import TypeVar
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from torch import Tensor
 
 from entrometer.errors import InvalidValue, MissingKey, nearest_name
-from entrometer.interventions.remedy import Remedy, TokenLosses, require_sound
-from entrometer.runs.user_code import is_users
+from entrometer.runs.content import code_key, is_users
+
+TokenLosses = Callable[..., Tensor]
+"""Maps `TokenTables`, and settings by keyword, to the loss of each token (B, T)."""
 
 Function = TypeVar("Function", bound=TokenLosses)
+
+Number = float | int
+"""A setting; a whole number stays whole."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Remedy:
+    """A registered loss function, and what comparisons and training must know of it."""
+
+    function: TokenLosses
+    by_token: bool = False
+    """Whether the loss of a token depends on that token alone."""
+
+    on_policy: bool = True
+    """Whether the loss differs from plain Dr-GRPO where every ratio is 1."""
+
+    strength: str | None = None
+    """Name of the setting that a comparison sweeps."""
+
+    strengths: tuple[float, ...] = ()
+    """Values of the sweep, weak to strong; the default is one of them."""
+
+    adapt: Callable[[dict[str, float], float], dict[str, float]] | None = None
+    """Returns the next step's settings from this step's and the mean entropy."""
+
+    scheduled: bool = False
+    """Whether the loss depends on the progress of the training."""
+
+    needs: tuple[str, ...] = ()
+    """Names of the tables it reads besides S, H, S_old and A."""
+
+    trl: str | None = None
+    """Arguments of TRL's `GRPOConfig`, settings in braces; None if TRL lacks it."""
+
+    verl: str | None = None
+    """Overrides of verl's config, settings in braces; None if verl lacks it."""
+
+    differs: str = ""
+    """How the loss of TRL or verl differs with those lines; empty if it does not."""
+
+    source: str = ""
+    """Publication."""
+
+    shares: tuple[str, ...] = ()
+    """Settings that lie between 0 and 1."""
+
+    positive: tuple[str, ...] = ()
+    """Settings that are above 0; all others are at least 0."""
+
+    @property
+    def code(self) -> str:
+        """Key of user code, which changes with the code; empty for this package's."""
+        return code_key(self.function, self.adapt)
+
+    @property
+    def defaults(self) -> dict[str, Number]:
+        """Settings and their defaults: the keyword arguments of the function."""
+        return _defaults(self.function)
+
 
 _REMEDIES: dict[str, Remedy] = {}
 
 
-def register(
-    name: str,
-    *,
-    by_token: bool = False,
-    on_policy: bool = True,
-    strength: str | None = None,
-    strengths: tuple[float, ...] = (),
-    adapt: Callable[[dict[str, float], float], dict[str, float]] | None = None,
-    scheduled: bool = False,
-    needs: tuple[str, ...] = (),
-    trl: str | None = None,
-    verl: str | None = None,
-    differs: str = "",
-    source: str = "",
-    shares: tuple[str, ...] = (),
-    positive: tuple[str, ...] = (),
-) -> Callable[[Function], Function]:
-    """Return a decorator that lets `intervention` find a function by `name`.
+def register(name: str, **about: Any) -> Callable[[Function], Function]:
+    """Return a decorator that registers a function as the intervention `name`.
 
     ::
 
@@ -37,45 +86,58 @@ def register(
         def half(tables: TokenTables, *, weight: float = 0.5) -> Tensor:
             return weight * dr_grpo(tables)
 
-    Its keyword arguments are the settings; each has a number for a default. What the
-    others mean is said by `Remedy`.
+    The keyword arguments of the function are the settings; each has a number as its
+    default. `about` are fields of `Remedy`.
     """
 
     def add(function: Function) -> Function:
-        remedy = Remedy(
-            function=function,
-            by_token=by_token,
-            on_policy=on_policy,
-            strength=strength,
-            strengths=strengths,
-            adapt=adapt,
-            scheduled=scheduled,
-            needs=needs,
-            trl=trl,
-            verl=verl,
-            differs=differs,
-            source=source,
-            shares=shares,
-            positive=positive,
-        )
-        add_remedy(name, remedy)
+        add_remedy(name, Remedy(function=function, **about))
         return function
 
     return add
 
 
 def add_remedy(name: str, remedy: Remedy) -> None:
-    """Let `intervention` find a remedy by `name`."""
+    """Register a remedy as the intervention `name`."""
     known = _REMEDIES.get(name)
-    own = _definition(remedy.function)
-    # The same definition again is a notebook's cell that was run again.
-    if known is not None and _definition(known.function) != own:
+    # The same definition again is a notebook cell that was run again.
+    if known and _definition(known.function) != _definition(remedy.function):
         raise InvalidValue(
-            f"expected a name that is free, got {name!r}, which is "
+            f"expected a free name, got {name!r}, which is "
             f"{'.'.join(_definition(known.function))}; choose another"
         )
-    require_sound(name, remedy)
+    _require_usable(name, remedy)
     _REMEDIES[name] = remedy
+
+
+def _require_usable(name: str, remedy: Remedy) -> None:
+    """Raise for an unreadable name, a default or a strength that cannot be used."""
+    if not name or set(name) & set(":,= "):
+        raise InvalidValue(
+            f"expected a name without colon, comma, equals sign or space, got {name!r};"
+            " rename it: settings follow a name after a colon"
+        )
+    settings = _defaults(remedy.function)
+    wrong = [k for k, v in settings.items() if not isinstance(v, int | float)]
+    if wrong:
+        raise InvalidValue(
+            f"expected a number as the default of each setting of {name!r}, got none "
+            f"for {wrong}; add a default"
+        )
+    strength = remedy.strength
+    if strength is not None and (
+        strength not in settings or settings[strength] not in remedy.strengths
+    ):
+        raise InvalidValue(
+            f"expected the strength of {name!r} to be one of its settings "
+            f"{list(settings)}, with its default among {remedy.strengths}, got "
+            f"{strength!r}; correct it"
+        )
+
+
+def _defaults(function: TokenLosses) -> dict[str, Any]:
+    parameters = list(inspect.signature(function).parameters.values())[1:]
+    return {p.name: p.default for p in parameters}
 
 
 def user_remedies() -> dict[str, Remedy]:
@@ -83,8 +145,14 @@ def user_remedies() -> dict[str, Remedy]:
     return {n: remedy for n, remedy in _REMEDIES.items() if is_users(remedy.function)}
 
 
+def built_in_functions() -> dict[str, TokenLosses]:
+    """Return the functions of this package's remedies, by the name of the function."""
+    functions = (remedy.function for remedy in _REMEDIES.values())
+    return {f.__name__: f for f in functions if not is_users(f)}
+
+
 def remedy_of(name: str) -> Remedy:
-    """Return what was registered under `name`."""
+    """Return the remedy registered as `name`."""
     if name not in _REMEDIES:
         raise MissingKey(
             f"expected an intervention of {intervention_names()}, got {name!r}; name "
@@ -94,10 +162,10 @@ def remedy_of(name: str) -> Remedy:
 
 
 def intervention_names() -> list[str]:
-    """Return the names that `intervention` knows, sorted."""
+    """Return the registered names, sorted."""
     return sorted(_REMEDIES)
 
 
 def _definition(function: TokenLosses) -> tuple[str, str]:
-    # Code that was executed from a string has no module.
+    # Code executed from a string has no module.
     return str(function.__module__), function.__qualname__

@@ -1,13 +1,9 @@
-"""SAPO: a soft gate where PPO has a clip."""
-
-# Axes: B responses, T tokens of a response.
+"""SAPO: a soft gate in place of PPO's clip."""
 
 import torch
-from jaxtyping import Float
-from torch import Tensor
 
 from entrometer.interventions.registry import register
-from entrometer.interventions.tables import TokenTables
+from entrometer.interventions.tables import PerToken, TokenTables
 
 
 @register(
@@ -32,17 +28,16 @@ from entrometer.interventions.tables import TokenTables
 )
 def sapo(
     tables: TokenTables, *, tau_positive: float = 1.0, tau_negative: float = 1.05
-) -> Float[Tensor, "B T"]:
+) -> PerToken:
     r"""$\ell = -\frac{4}{\tau}\,\sigma(\tau(r-1))\,A$.
 
-    $\tau$ is `tau_positive` where $A > 0$, else `tau_negative`. The pull of a token,
-    $4\sigma(1-\sigma)\,rA$, falls off on both sides of $r = 1$, the faster the larger
-    $\tau$; at $r = 1$ it is plain's, whatever $\tau$.
+    $\tau$ is `tau_positive` where $A > 0$, else `tau_negative`. The gradient of a
+    token, $4\sigma(1-\sigma)\,rA$, decays on both sides of $r = 1$, faster for larger
+    $\tau$; at $r = 1$ it is plain Dr-GRPO's for any $\tau$.
 
     TRL and verl divide this loss by the length of each response, whatever else is set;
-    here it is under the mean of Dr-GRPO as the others are, so their step is another one
-    where lengths differ. verl also cuts $\log r$ to $\pm 20$. TRL keeps $\tau$ in the
-    default precision of torch, whatever that of the rest.
+    here it has Dr-GRPO's mean like the others, so the steps differ if lengths do. verl
+    also clamps $\log r$ to $\pm 20$. TRL keeps $\tau$ in torch's default precision.
     """
     r, A = tables.ratio, tables.A
     tau = torch.full_like(A, tau_negative).masked_fill(A > 0, tau_positive)

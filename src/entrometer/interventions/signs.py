@@ -1,14 +1,10 @@
-"""Weights on the sign of the advantage."""
-
-# Axes: B responses, T tokens of a response.
+"""Weights on the sign of the advantage: PSR, NSR and weighted REINFORCE."""
 
 import torch
-from jaxtyping import Float
-from torch import Tensor
 
 from entrometer.interventions.plain import dr_grpo
 from entrometer.interventions.registry import register
-from entrometer.interventions.tables import TokenTables
+from entrometer.interventions.tables import PerToken, TokenTables
 
 
 @register(
@@ -20,11 +16,11 @@ from entrometer.interventions.tables import TokenTables
 )
 def positive_only(
     tables: TokenTables, *, negative: float = 0.0, low: float = 0.2, high: float = 0.2
-) -> Float[Tensor, "B T"]:
+) -> PerToken:
     r"""$\ell = w\,\ell_\text{Dr-GRPO}$ with $w =$ `negative` where $A < 0$, else 1.
 
-    Published as PSR, with rewards of 1 and -1 and no mean taken off; here $A$ is that
-    of the group.
+    Published as PSR, with rewards of 1 and -1 and without a baseline; here $A$ has the
+    group's mean subtracted.
     """
     w = torch.ones_like(tables.A).masked_fill(tables.A < 0.0, negative)
     return w * dr_grpo(tables, low=low, high=high)
@@ -39,11 +35,11 @@ def positive_only(
 )
 def negative_reinforced(
     tables: TokenTables, *, positive: float = 0.1, low: float = 0.2, high: float = 0.2
-) -> Float[Tensor, "B T"]:
+) -> PerToken:
     r"""$\ell = w\,\ell_\text{Dr-GRPO}$ with $w =$ `positive` where $A > 0$, else 1.
 
     Published as weighted REINFORCE, and as NSR with a `positive` of 0, with rewards of
-    1 and -1 and no mean taken off; here $A$ is that of the group.
+    1 and -1 and without a baseline; here $A$ has the group's mean subtracted.
     """
     w = torch.ones_like(tables.A).masked_fill(tables.A > 0.0, positive)
     return w * dr_grpo(tables, low=low, high=high)

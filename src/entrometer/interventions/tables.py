@@ -1,4 +1,4 @@
-"""What an intervention sees: tables of tokens, and no model."""
+"""Token tables of an update batch, from which an intervention computes its losses."""
 
 # Axes: B responses, T tokens of a response.
 
@@ -13,22 +13,25 @@ from torch import Tensor
 from entrometer.errors import MissingKey
 from entrometer.tokens import token_ratios
 
+PerToken = Float[Tensor, "B T"]
+"""A number for each token, such as its loss."""
+
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class TokenTables:
-    """Tables of an update batch. Off the mask they may hold anything."""
+    """Tables of an update batch. Values off the mask are arbitrary."""
 
-    S: Float[Tensor, "B T"]
-    """Log-prob of each token by the policy that is updated: a loss goes through it."""
+    S: PerToken
+    """Log-prob of each token by the policy being updated; differentiable."""
 
-    H: Float[Tensor, "B T"]
-    """Entropy before each token by the same policy, in nats: likewise."""
+    H: PerToken
+    """Entropy before each token by the same policy, in nats; differentiable."""
 
-    S_old: Float[Tensor, "B T"]
+    S_old: PerToken
     """Log-prob by the policy that sampled."""
 
-    A: Float[Tensor, "B T"]
-    """Advantage of each token: reward less the mean of the group."""
+    A: PerToken
+    """Advantage of each token: reward minus the mean of the group."""
 
     mask: Bool[Tensor, "B T"]
     """Tokens that the loss counts."""
@@ -37,80 +40,68 @@ class TokenTables:
     """Prompt group of each response."""
 
     length_limit: int
-    """Length limit of a response, which the loss divides by."""
+    """Length limit of a response, the divisor of the loss."""
 
-    concentration: Float[Tensor, "B T"] | None = None
-    r"""$\sum_v p_v^2(\log p_v + H)$ before each token, for those that need it."""
+    concentration: PerToken | None = None
+    r"""$\sum_v p_v^2(\log p_v + H)$ before each token, for remedies that need it."""
 
-    influence: tuple[Float[Tensor, "B T"], Float[Tensor, "B T"]] | None = None
-    """Of each token on entropy and on reward, measured elsewhere."""
+    influence: tuple[PerToken, PerToken] | None = None
+    """Measured influence of each token on entropy and on reward."""
 
     seed: int = 0
-    """Of what is drawn by lot: the step, in training."""
+    """Seed of random choices; in training, the step."""
 
     progress: float = 0.0
-    """Share of the training that is behind, for what follows a schedule."""
+    """Fraction of the training that is done, for schedules."""
 
     @cached_property
-    def ratio(self) -> Float[Tensor, "B T"]:
-        r"""$r = e^{S - S_\text{old}}$; 1 off the mask. A loss goes through it."""
+    def ratio(self) -> PerToken:
+        r"""$r = e^{S - S_\text{old}}$, differentiable; 1 off the mask."""
         return token_ratios(self.S, self.S_old, self.mask)
 
     @cached_property
-    def p(self) -> Float[Tensor, "B T"]:
+    def p(self) -> PerToken:
         """Probability of each token, detached; 1 off the mask."""
         return self.S.detach().where(self.mask, 0.0).exp()
 
     @cached_property
     def mean_entropy(self) -> float:
-        """Mean over the counted tokens of the batch, in nats."""
+        """Mean entropy over the counted tokens of the batch, in nats."""
         return float(self.H.detach()[self.mask].mean())
 
     def need(self, name: str, who: str) -> Any:
-        """A table, or a pair of them, that not every batch has."""
+        """Return an optional table; raise if this batch does not have it."""
         table = getattr(self, name)
         if table is None:
             raise MissingKey(
                 f"expected the table {name!r}, which the intervention {who!r} reads, "
-                "got a batch without it; measure it, or take another intervention"
+                "got a batch without it; measure it, or use another intervention"
             )
         return table
 
     def rows(self, chosen: slice) -> "TokenTables":
-        """Some of the responses."""
-        concentration, pair = self.concentration, self.influence
+        """Return the tables of some responses."""
+        pair = self.influence
+        tables: dict[str, Any] = {
+            name: None if (table := getattr(self, name)) is None else table[chosen]
+            for name in ("S", "H", "S_old", "A", "mask", "group", "concentration")
+        }
         return replace(
             self,
-            S=self.S[chosen],
-            H=self.H[chosen],
-            S_old=self.S_old[chosen],
-            A=self.A[chosen],
-            mask=self.mask[chosen],
-            group=self.group[chosen],
-            concentration=None if concentration is None else concentration[chosen],
+            **tables,
             influence=None if pair is None else (pair[0][chosen], pair[1][chosen]),
         )
 
     @property
     def count(self) -> int:
-        """Responses."""
+        """Number of responses."""
         return self.S.shape[0]
 
 
-def standardise(
-    values: Float[Tensor, "B T"], mask: Bool[Tensor, "B T"]
-) -> Float[Tensor, "B T"]:
-    """Values less their mean, over their deviation, both of the counted tokens."""
-    own = values[mask]
-    return (values - own.mean()) / own.std()
-
-
-def top(
-    score: Float[Tensor, "B T"], mask: Bool[Tensor, "B T"], count: int
-) -> Bool[Tensor, "B T"]:
-    """The `count` counted tokens of the largest score; the earlier of equal ones."""
-    lowest = score.where(mask, -torch.inf).flatten()
-    order = lowest.argsort(descending=True, stable=True)[: min(count, int(mask.sum()))]
-    chosen = torch.zeros_like(lowest, dtype=torch.bool)
+def top(score: PerToken, mask: Bool[Tensor, "B T"], count: int) -> Bool[Tensor, "B T"]:
+    """Return the `count` masked tokens of the largest score; on ties, the earlier."""
+    masked = score.where(mask, -torch.inf).flatten()
+    order = masked.argsort(descending=True, stable=True)[: min(count, int(mask.sum()))]
+    chosen = torch.zeros_like(masked, dtype=torch.bool)
     chosen[order] = True
     return chosen.reshape(score.shape)

@@ -1,13 +1,9 @@
 """An enumerable policy and brute-force truths; shares no code with what it checks."""
 
-from entrometer.oracles.brute_force import (
-    dense_kernel,
-    score_jacobian,
-    token_influence,
-)
 from entrometer.oracles.policy import EOS, EnumerablePolicy
 from entrometer.oracles.truths import (
     Objective,
+    dense_kernel,
     entropy_per_sequence,
     entropy_per_token,
     expected_reward,
@@ -16,8 +12,10 @@ from entrometer.oracles.truths import (
     mean_length,
     moved,
     random_rewards,
+    score_jacobian,
     second_derivative,
     sequence_logprobs,
+    token_influence,
 )
 
 __all__ = [

@@ -1,4 +1,4 @@
-"""A policy so small that every response it can give is written down."""
+"""A policy small enough that every possible response can be enumerated."""
 
 # Axes: N rows, L length limit, V vocabulary, D state width, M sequences of a prompt.
 
@@ -17,8 +17,8 @@ class EnumerablePolicy:
     r"""A recurrent policy over all responses of at most `length` tokens, in float64.
 
     $x_k = \tanh(W x_{k-1} + e_{t_{k-1}} + q_p + \ell_k)$ and logits $z_k = C x_k + c$:
-    every logit depends on the prompt, the position and the whole prefix, so nothing
-    that holds here holds because of a short memory. Parameters are a plain dict.
+    every logit depends on the prompt, the position and the whole prefix, so no result
+    here relies on a short memory. Parameters are a plain dict.
     """
 
     vocabulary: int = 3
@@ -28,7 +28,7 @@ class EnumerablePolicy:
     """Length limit: a response ends with its first EOS, or here."""
 
     prompts: int = 4
-    """Number of prompts, each as likely as any other."""
+    """Number of prompts, all equally likely."""
 
     width: int = 8
     """Size of the recurrent state."""
@@ -36,7 +36,7 @@ class EnumerablePolicy:
     def parameters(
         self, seed: int, *, scale: float = 0.7, eos_logit: float = 0.0
     ) -> dict[str, Tensor]:
-        """Random parameters; `eos_logit` below zero makes long responses common."""
+        """Return random parameters; `eos_logit` < 0 makes long responses common."""
         generator = torch.Generator().manual_seed(seed)
         shapes = {
             "recurrence": (self.width, self.width),
@@ -59,7 +59,7 @@ class EnumerablePolicy:
         prompt: Int[Tensor, " N"],
         tokens: Int[Tensor, "N L"],
     ) -> Float[Tensor, "N L V"]:
-        """Logits before each token of `tokens`; token k is not seen by logits k."""
+        """Return the logits before each token; logits k do not depend on token k."""
         state_ND = torch.zeros(tokens.shape[0], self.width, dtype=params["head"].dtype)
         before_ND = torch.zeros_like(state_ND)
         logits = []
@@ -75,7 +75,7 @@ class EnumerablePolicy:
         return torch.stack(logits, dim=1)
 
     def sequences(self) -> Int[Tensor, "M L"]:
-        """Every response a prompt can get, padded with EOS; 31 for V = 3, L = 4."""
+        """Return every possible response, padded with EOS; 31 for V = 3, L = 4."""
         open_prefixes: list[list[int]] = [[]]
         finished: list[list[int]] = []
         for k in range(self.length):
@@ -87,10 +87,6 @@ class EnumerablePolicy:
         return torch.tensor(padded)
 
     def lengths(self) -> Int[Tensor, " M"]:
-        """Number of tokens of each sequence, its EOS counted."""
-        return torch.tensor([_length(row, self.length) for row in self.sequences()])
-
-
-def _length(tokens: Tensor, limit: int) -> int:
-    ends = (tokens == EOS).nonzero()
-    return int(ends[0]) + 1 if len(ends) else limit
+        """Return the number of tokens of each sequence, EOS included."""
+        ends = [[*row, EOS].index(EOS) + 1 for row in self.sequences().tolist()]
+        return torch.tensor(ends).clamp(max=self.length)

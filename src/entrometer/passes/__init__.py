@@ -1,16 +1,19 @@
-"""The only things that touch the model: rollouts in, tables and vectors out."""
+"""Passes over the model: rollouts in, per-token tables and gradient vectors out."""
 
 from entrometer.passes.batches import TOKEN_BUDGET, Batch, batches, layout
-from entrometer.passes.concentration import Concentration, concentration
-from entrometer.passes.forward import forward, forward_along
+from entrometer.passes.forward import (
+    Concentration,
+    concentration,
+    forward,
+    forward_along,
+)
 from entrometer.passes.head import (
     HeadCurvatures,
     HeadGradient,
     HeadTangents,
     VocabularyHead,
 )
-from entrometer.passes.jvp import JvpPass, jvp
-from entrometer.passes.jvp2 import Jvp2Pass, jvp2
+from entrometer.passes.jvp import Jvp2Pass, JvpPass, jvp, jvp2
 from entrometer.passes.per_sequence import GradientRows, per_sequence
 from entrometer.passes.vjp import VjpPass, VjpsPass, vjp, vjps
 

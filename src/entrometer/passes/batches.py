@@ -20,27 +20,27 @@ TOKEN_BUDGET = 4096
 
 
 class Batch(NamedTuple):
-    """Sequences padded to one length, and where their scored tokens go."""
+    """Sequences padded to one length, and the positions of their scored tokens."""
 
     input_ids: Int[Tensor, "B T"]
     attention_mask: Int[Tensor, "B T"]
     position_ids: Int[Tensor, "B T"]
 
     scored: Bool[Tensor, "B T"]
-    """Positions whose next token is a response's."""
+    """Positions whose next token belongs to a response."""
 
     targets: Int[Tensor, " N"]
-    """Those next tokens, row by row."""
+    """The next token at each scored position, row by row."""
 
     rows: Int[np.ndarray, " B"]
-    """Number of each sequence in the rollouts."""
+    """Row of each sequence in the rollouts."""
 
     columns: Int[np.ndarray, " N"]
-    """Where each scored token lies in a column of the rollouts' layout."""
+    """Index of each scored token in a column of the rollouts' layout."""
 
     @property
     def inputs(self) -> dict[str, Tensor]:
-        """What the model takes beside the token ids."""
+        """Model inputs besides the token ids."""
         return {
             "attention_mask": self.attention_mask,
             "position_ids": self.position_ids,
@@ -48,7 +48,7 @@ class Batch(NamedTuple):
 
 
 def layout(rollouts: Rollouts) -> Responses:
-    """The layout of the columns that a pass over these rollouts writes."""
+    """Return the layout of the columns that a pass over these rollouts writes."""
     return Responses.from_lengths(rollouts.prompt, rollouts.length)
 
 
@@ -60,15 +60,14 @@ def batches(
     budget: int = TOKEN_BUDGET,
     padding: Padding = "right",
 ) -> Iterator[Batch]:
-    """Batches of at most `budget` padded tokens, the longest sequences first.
+    """Yield batches of at most `budget` padded tokens, the longest sequences first.
 
-    Masks come from lengths, never from the padding token, which may well be EOS. Token
-    ids that are not below `vocabulary`, if it is given, are refused.
+    Raises for token ids that are not below `vocabulary`, if it is given.
     """
     if budget < 1:
         raise InvalidValue(f"expected a token budget of at least 1, got {budget}")
-    # Recorded responses may be of another tokenizer, and an embedding on a GPU ends the
-    # process for an id that it does not have.
+    # Recorded responses may be of another tokenizer, and an embedding on a GPU aborts
+    # the process for an id that it does not have.
     last = max(t.max() for t in (*rollouts.prompt_tokens, *rollouts.response_tokens))
     if vocabulary is not None and last >= vocabulary:
         raise InvalidValue(
@@ -77,6 +76,8 @@ def batches(
             "this model"
         )
     total = np.array([len(p) for p in rollouts.prompt_tokens]) + rollouts.length
+    # Longest first: a lack of memory shows in the first batch. Stable, so that equal
+    # lengths are batched in the same way on every machine.
     order = np.argsort(-total, kind="stable")
     responses = layout(rollouts)
     first = 0
@@ -98,6 +99,7 @@ def _batch(
         (len(rollouts.prompt_tokens[i]), len(rollouts.response_tokens[i])) for i in rows
     ]
     shape = (len(rows), max(p + r for p, r in ends))
+    # Masks come from lengths, never from the padding token, which may well be EOS.
     ids, mask = np.zeros(shape, np.int64), np.zeros(shape, np.int64)
     position, scored = np.zeros(shape, np.int64), np.zeros(shape, bool)
     for row, (i, (p, r)) in enumerate(zip(rows, ends, strict=True)):
@@ -108,6 +110,7 @@ def _batch(
         )
         mask[row, here] = 1
         position[row, here] = np.arange(p + r)
+        # The position before a token predicts it, so the last token scores nothing.
         scored[row, left + p - 1 : left + p + r - 1] = True
     targets = np.concatenate([rollouts.response_tokens[i] for i in rows])
 

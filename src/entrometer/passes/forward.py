@@ -1,19 +1,22 @@
-"""The pass that only looks: S and H, here and at other parameters."""
+"""Forward passes: S and H of every token, and checks that all passes share."""
 
 # Axes: K tokens of all responses (layout: Responses).
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 import numpy as np
 import torch
+from jaxtyping import Float
+from torch import Tensor
 
 from entrometer.calculus import Vector
-from entrometer.errors import InvalidValue
+from entrometer.errors import InvalidValue, MissingKey, ShapeMismatch, nearest_name
 from entrometer.estimators import Tables
-from entrometer.passes.batches import TOKEN_BUDGET, Padding, batches
+from entrometer.passes.batches import TOKEN_BUDGET, Batch, Padding, batches
 from entrometer.passes.head import VocabularyHead
-from entrometer.policy.moved import moved
-from entrometer.policy.policy import Policy
+from entrometer.policy.architectures import UnknownArchitecture
+from entrometer.policy.policy import Policy, moved, require_unmerged
 from entrometer.runs.rollouts import Rollouts
 
 
@@ -24,21 +27,14 @@ def forward(
     budget: int = TOKEN_BUDGET,
     padding: Padding = "right",
 ) -> Tables:
-    r"""Log-prob $S_k$ and whole-vocabulary entropy $H_k$ of every response token.
+    r"""Return log-prob $S_k$ and whole-vocabulary entropy $H_k$ of each response token.
 
-    At the temperature that the rollouts were sampled with: it is part of the policy.
+    At the temperature that the rollouts were sampled with, which is part of the policy.
     """
-    require_whole_vocabulary(rollouts)
     head = head_of(policy, rollouts)
     S, H = np.empty((2, rollouts.tokens))
     with torch.no_grad():
-        for batch in batches(
-            rollouts,
-            device=policy.device,
-            vocabulary=policy.vocabulary,
-            budget=budget,
-            padding=padding,
-        ):
+        for batch in policy_batches(policy, rollouts, budget, padding):
             h = policy.hidden(batch.input_ids, **batch.inputs)[batch.scored]
             S_N, H_N = head.forward(h.to(head.weight), batch.targets)
             S[batch.columns], H[batch.columns] = S_N.cpu(), H_N.cpu()
@@ -53,35 +49,67 @@ def forward_along(
     *,
     budget: int = TOKEN_BUDGET,
 ) -> list[Tables]:
-    r"""Tables at $\theta + \eta v$ for each $\eta$."""
+    r"""Return the tables of `forward` at $\theta + \eta v$ for each $\eta$."""
     tables = []
     for eta in etas:
+        # In place and put back to the bit: a copy of the model may not fit the device.
         with moved(policy, direction, eta) as there:
             tables.append(forward(there, rollouts, budget=budget))
     return tables
 
 
-def head_of(policy: Policy, rollouts: Rollouts) -> VocabularyHead:
-    """The policy's head at the temperature of the rollouts.
+class Concentration(NamedTuple):
+    """Sums over the vocabulary before each response token."""
 
-    In float32 at least: a log-prob in bfloat16 has two digits. Every pass asks for it,
-    so here a model that draws its dropout is refused.
+    squared: Float[np.ndarray, " K"]
+    r"""$\sum_v p_v^2$, the chance that two draws are the same token."""
+
+    surplus: Float[np.ndarray, " K"]
+    r"""$\sum_v p_v^2(\log p_v + H)$."""
+
+
+def concentration(
+    policy: Policy,
+    rollouts: Rollouts,
+    *,
+    budget: int = TOKEN_BUDGET,
+    padding: Padding = "right",
+) -> Concentration:
+    r"""Return $\sum_v p_v^2$ and $\sum_v p_v^2(\log p_v + H)$ of each response token.
+
+    Besides S and H, a softmax with a table of logits needs them: one step on the logit
+    of a token takes probability from all others in proportion to theirs.
     """
-    if policy.model.training:
-        raise InvalidValue(
-            "expected a policy in evaluation mode, got one in training mode, where "
-            "dropout makes every pass another; call policy.model.eval()"
-        )
-    weight = policy.head_weight
-    return VocabularyHead(
-        weight=weight.to(torch.promote_types(weight.dtype, torch.float32)),
-        softcap=policy.softcap,
-        temperature=rollouts.sampler.temperature,
+    head = head_of(policy, rollouts)
+    columns = np.empty((2, rollouts.tokens))
+    with torch.no_grad():
+        for batch in policy_batches(policy, rollouts, budget, padding):
+            h = policy.hidden(batch.input_ids, **batch.inputs)[batch.scored]
+            sums = head.concentration(h.to(head.weight))
+            for column, values in zip(columns, sums, strict=True):
+                column[batch.columns] = values.cpu()
+    return Concentration(*columns)
+
+
+def policy_batches(
+    policy: Policy, rollouts: Rollouts, budget: int, padding: Padding = "right"
+) -> Iterator[Batch]:
+    """Return the batches of these rollouts for this policy."""
+    return batches(
+        rollouts,
+        device=policy.device,
+        vocabulary=policy.vocabulary,
+        budget=budget,
+        padding=padding,
     )
 
 
-def require_whole_vocabulary(rollouts: Rollouts) -> None:
-    """Refuse responses that were not drawn from the policy that is measured."""
+def head_of(policy: Policy, rollouts: Rollouts) -> VocabularyHead:
+    """Return the policy's head at the temperature of the rollouts.
+
+    Raises for responses that were not drawn from the policy that is measured.
+    """
+    # Every pass needs the head, so the checks that all passes share are here.
     sampler = rollouts.sampler
     if sampler.top_k != 0 or sampler.top_p != 1.0:
         raise InvalidValue(
@@ -89,3 +117,68 @@ def require_whole_vocabulary(rollouts: Rollouts) -> None:
             f"top_k={sampler.top_k}, top_p={sampler.top_p}; that is another policy: "
             "sample with top_k=0 and top_p=1"
         )
+    if policy.model.training:
+        raise InvalidValue(
+            "expected a policy in evaluation mode, got one in training mode, where "
+            "dropout makes every pass another; call policy.model.eval()"
+        )
+    weight = policy.head_weight
+    return VocabularyHead(
+        # A log-prob in bfloat16 has two digits: float32 at least.
+        weight=weight.to(torch.promote_types(weight.dtype, torch.float32)),
+        softcap=policy.softcap,
+        temperature=sampler.temperature,
+    )
+
+
+def aligned(policy: Policy, directions: Sequence[Vector]) -> list[dict[str, Tensor]]:
+    """Return the directions in the policy's precision, each with the names of all.
+
+    A parameter that one direction does not name has tangent 0 along it.
+    """
+    if not directions:
+        raise InvalidValue(
+            "expected at least one direction, got none; pass an update vector"
+        )
+    require_differentiable(policy)
+    trained = policy.trained()
+    named = {name for v in directions for name in v}
+    for name in sorted(named - set(trained)):
+        raise MissingKey(
+            f"expected names of trained parameters, got {name!r}, which is unknown or "
+            f"frozen.{nearest_name(name, trained)}"
+        )
+    for v in directions:
+        for name, x in v.items():
+            if x.shape != trained[name].shape:
+                raise ShapeMismatch(
+                    f"parameter {name!r}: expected shape {tuple(trained[name].shape)}, "
+                    f"got {tuple(x.shape)}; take the direction of this policy"
+                )
+    # Only names that some direction has: the others would cost a zero tangent each.
+    return [
+        {
+            name: v[name].to(p) if name in v else torch.zeros_like(p)
+            for name, p in trained.items()
+            if name in named
+        }
+        for v in directions
+    ]
+
+
+def require_differentiable(policy: Policy) -> None:
+    """Raise for a policy without derivatives, or with ones of another function."""
+    if not policy.trained():
+        raise InvalidValue(
+            "expected a policy with trained parameters, got none that require a "
+            "gradient; load it with its adapter, or call requires_grad_()"
+        )
+    require_unmerged(policy)
+    for name, module in policy.model.named_modules():
+        # PEFT detaches the norm of DoRA, so autograd would be silently wrong.
+        if getattr(module, "lora_variant", None):
+            raise UnknownArchitecture(
+                f"expected plain low-rank adapters, got a variant (DoRA) at {name}; it "
+                "holds its norm constant in derivatives, which are then not those of "
+                "the policy: merge_and_unload() it, or train a plain one"
+            )

@@ -2,8 +2,7 @@ r"""The vocabulary head in chunks of tokens: never tokens × vocabulary in memor
 
 With logits $z = Wh$ over the temperature (soft-capped to $c\tanh(z/c)$ where the model
 does that), $\ell = z - Z$ and $p = e^\ell$: $S = \ell_y$ and $H = -\sum p\ell$.
-Derivatives are in closed form, so none of torch's differentiation sees a tensor of the
-size of the vocabulary.
+Derivatives are in closed form, so autograd never sees a tensor with a vocabulary axis.
 """
 
 # Axes: N scored tokens, C features, V vocabulary, D directions.
@@ -38,7 +37,7 @@ class HeadCurvatures(NamedTuple):
 
 
 class HeadGradient(NamedTuple):
-    """Tables of the scored tokens and what is pulled back to the hidden states."""
+    """Tables of the scored tokens, and gradients in hidden states and weight."""
 
     S: Float[Tensor, " N"]
     H: Float[Tensor, " N"]
@@ -55,13 +54,13 @@ class VocabularyHead:
     temperature: float = 1.0
 
     chunk_bytes: int = 16 << 20
-    """Size of one chunk of logits: small enough for the processor's cache."""
+    """Size of one chunk of logits, which should fit the processor's cache."""
 
     @torch.no_grad()
     def forward(
         self, h: Float[Tensor, "N C"], y: Int[Tensor, " N"]
     ) -> tuple[Float[Tensor, " N"], Float[Tensor, " N"]]:
-        """S and H of each scored token."""
+        """Return S and H of each scored token."""
         S, H = h.new_empty(2, len(y))
         for at in self._chunks(len(y)):
             z, _ = self._logits(h[at])
@@ -72,7 +71,7 @@ class VocabularyHead:
     def concentration(
         self, h: Float[Tensor, "N C"]
     ) -> tuple[Float[Tensor, " N"], Float[Tensor, " N"]]:
-        r"""$\sum p^2$ and $\sum p^2(\ell + H)$ before each scored token."""
+        r"""Return $\sum p^2$ and $\sum p^2(\ell + H)$ before each scored token."""
         squared, surplus = h.new_empty(2, len(h))
         for at in self._chunks(len(h)):
             z, _ = self._logits(h[at])
@@ -92,7 +91,7 @@ class VocabularyHead:
         y: Int[Tensor, " N"],
         dweight: list[Tensor | None],
     ) -> HeadTangents:
-        r"""Tangents along D directions.
+        r"""Return S, H and their tangents along D directions.
 
         $\dot z = W\dot h + \dot W h$, $m = \sum p\dot z$, $\nabla_vS = \dot z_y - m$
         and $\nabla_vH = -\sum p\dot z\ell - mH$ (the sum of $p\ell$ is $-H$).
@@ -106,6 +105,7 @@ class VocabularyHead:
             for d in range(D):
                 dz = self._logit_tangent(h[at], dh[d, at], dweight[d], slope)
                 dz_y = dz.gather(-1, y[at, None])[:, 0]
+                # One product p·dz serves both sums, over dz and over dz·log p.
                 dz.mul_(p)
                 m = dz.sum(-1)
                 dS[d, at] = dz_y - m
@@ -121,7 +121,7 @@ class VocabularyHead:
         y: Int[Tensor, " N"],
         dweight: Tensor | None,
     ) -> HeadCurvatures:
-        r"""First and second derivatives along one direction.
+        r"""Return S, H and their first and second derivatives along one direction.
 
         With $\dot\ell = \dot z - m$, $V = \sum p\dot\ell^2$ and $m_2 = \sum p\ddot z$:
         $\nabla_v^2S = \ddot z_y - m_2 - V$ and
@@ -134,8 +134,11 @@ class VocabularyHead:
             ddz = ddh[at] @ self.weight.T
             if dweight is not None:
                 dz += h[at] @ dweight.T
+                # z = Wh is bilinear: its second derivative has the mixed term twice.
                 ddz += 2 * (dh[at] @ dweight.T)
             if self.softcap is not None:
+                # Chain rule through c tanh(z/c): first derivative 1 - t², second
+                # derivative -2t(1 - t²)/c.
                 t = torch.tanh(raw / self.softcap)
                 first = 1 - t.square()
                 ddz = first * ddz - 2 / self.softcap * t * first * dz.square()
@@ -143,6 +146,7 @@ class VocabularyHead:
             z, dz, ddz = (x / self.temperature for x in (raw, dz, ddz))
             S, H, p = self._tables(z, y[at])
             m, m2 = (p * dz).sum(-1), (p * ddz).sum(-1)
+            # Centred before squaring: Σp dz² - m² would cancel where dz is large.
             dl = dz - m[:, None]
             V = (p * dl.square()).sum(-1)
             at_y = y[at, None]
@@ -164,12 +168,12 @@ class VocabularyHead:
         *,
         weight_gradient: bool = False,
     ) -> HeadGradient:
-        r"""Gradient of $\sum aS + bH$ in the hidden states and, if asked, the weight.
+        r"""Return the gradient of $\sum aS + bH$ in hidden states, and in the weight.
 
-        $\partial/\partial z = a(e_y - p) - bp(\ell + H)$. The token weights are known
-        beforehand, so the gradient is formed in the same chunk as the tables: two
-        products a chunk and nothing kept or recomputed.
+        $\partial/\partial z = a(e_y - p) - bp(\ell + H)$.
         """
+        # The token weights a and b are known beforehand, so the gradient is formed in
+        # the same chunk as the tables: two products per chunk, nothing stored.
         S, H = h.new_empty(2, len(y))
         g = torch.empty_like(h)
         G = torch.zeros_like(self.weight) if weight_gradient else None
@@ -177,6 +181,7 @@ class VocabularyHead:
             z, slope = self._logits(h[at])
             S[at], H[at], p = self._tables(z, y[at])
             at_y, a_N1, b_N1 = y[at, None], a[at, None], b[at, None]
+            # In place on the log-probs, which nothing needs afterwards.
             z.add_(H[at, None]).mul_(b_N1).add_(a_N1).mul_(p).neg_()
             z.scatter_add_(-1, at_y, a_N1)
             self._scale(z, slope)
@@ -186,16 +191,17 @@ class VocabularyHead:
         return HeadGradient(S, H, g, G)
 
     def _chunks(self, N: int, copies: int = 1) -> Iterator[slice]:
-        each = self.weight.shape[0] * self.weight.element_size() * copies
-        size = max(1, self.chunk_bytes // each)
+        per_token = self.weight.shape[0] * self.weight.element_size() * copies
+        size = max(1, self.chunk_bytes // per_token)
         for i in range(0, N, size):
             yield slice(i, min(i + size, N))
 
     def _logits(self, h: Tensor) -> tuple[Tensor, Tensor | None]:
-        """Logits, and the slope of the soft cap where there is one."""
+        """Return the logits, and the slope of the soft cap where there is one."""
         z = h @ self.weight.T
         slope = None
         if self.softcap is not None:
+            # The slope is taken between the two steps, where z holds the tanh.
             z.div_(self.softcap).tanh_()
             slope = 1 - z.square()
             z.mul_(self.softcap)
@@ -220,7 +226,8 @@ class VocabularyHead:
 
     @staticmethod
     def _tables(z: Tensor, y: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """S, H and p; turns the logits into log-probs in place."""
+        """Return S, H and p, and turn the logits into log-probs in place."""
+        # H from log-probs: Z - Σpz would multiply the rounding of p by |z|.
         z.sub_(z.logsumexp(-1, keepdim=True))
         p = z.exp()
         return z.gather(-1, y[:, None])[:, 0], -torch.linalg.vecdot(p, z), p

@@ -1,4 +1,4 @@
-"""The pass along directions: S, H and their derivatives, in forward mode."""
+"""Passes along directions: S, H and their derivatives, in forward mode."""
 
 # Axes: K tokens of all responses, M = 1 + D blocks, B sequences, T tokens, C features.
 
@@ -15,14 +15,12 @@ from torch.func import functional_call
 
 from entrometer import calculus
 from entrometer.calculus import Vector
-from entrometer.estimators import Tables, Tangents
-from entrometer.passes.batches import TOKEN_BUDGET, Batch, Padding, batches
-from entrometer.passes.directions import aligned
-from entrometer.passes.forward import head_of, require_whole_vocabulary
-from entrometer.policy import attention
-from entrometer.policy.architectures import UnknownArchitecture
-from entrometer.policy.carrier import carrying
+from entrometer.estimators import Curvatures, Tables, Tangents
+from entrometer.passes.batches import TOKEN_BUDGET, Batch, Padding
+from entrometer.passes.forward import aligned, head_of, policy_batches
+from entrometer.policy.architectures import ATTENTION, UnknownArchitecture
 from entrometer.policy.policy import Policy
+from entrometer.policy.tangents import tangent_rules
 from entrometer.runs.rollouts import Rollouts
 
 Hidden = Callable[[Batch], Float[Tensor, "M B T C"]]
@@ -30,14 +28,14 @@ Hidden = Callable[[Batch], Float[Tensor, "M B T C"]]
 
 
 class JvpPass(NamedTuple):
-    """What the pass writes, and how it went."""
+    """Result of `jvp`."""
 
     tables: Tables
     tangents: list[Tangents]
-    """One a direction."""
+    """One entry per direction."""
 
     by: str
-    """`tangent rules`, or `forward-mode AD` for want of rules: several times slower."""
+    """`tangent rules`, or `forward-mode AD` without rules: several times slower."""
 
 
 def jvp(
@@ -48,13 +46,12 @@ def jvp(
     budget: int = TOKEN_BUDGET,
     padding: Padding = "right",
 ) -> JvpPass:
-    r"""$\nabla_vS_k$ and $\nabla_vH_k$ of every response token, for each direction.
+    r"""Return $\nabla_vS_k$ and $\nabla_vH_k$ of each response token and direction.
 
     Directions share the primal and every product with the weights. Trained low-rank
-    adapters of a known architecture go by explicit tangent rules, about two forwards;
-    anything else by forward-mode AD, and the result says which.
+    adapters of a known architecture use explicit tangent rules, about two forwards;
+    anything else forward-mode AD, and the result says which.
     """
-    require_whole_vocabulary(rollouts)
     head = head_of(policy, rollouts)
     directions = aligned(policy, directions)
     D = len(directions)
@@ -62,64 +59,105 @@ def jvp(
     dS, dH = np.empty((2, D, rollouts.tokens))
     head_name = policy.head_name
     dweight = [v.get(head_name) if head_name else None for v in directions]
-    with tangent_hidden(policy, directions) as (hidden, by):
-        for batch in batches(
-            rollouts,
-            device=policy.device,
-            vocabulary=policy.vocabulary,
-            budget=max(1, budget // (1 + D)),
-            padding=padding,
-        ):
+    # Each direction adds a block of activations as large as the primal's.
+    budget = max(1, budget // (1 + D))
+    with _tangent_hidden(policy, directions) as (hidden, by):
+        for batch in policy_batches(policy, rollouts, budget, padding):
             h = hidden(batch)[:, batch.scored].to(head.weight)
-            found = head.jvp(h[0], h[1:], batch.targets, dweight)
+            columns = head.jvp(h[0], h[1:], batch.targets, dweight)
             at = batch.columns
-            S[at], H[at] = found.S.cpu(), found.H.cpu()
-            dS[:, at], dH[:, at] = found.dS.cpu(), found.dH.cpu()
+            S[at], H[at] = columns.S.cpu(), columns.H.cpu()
+            dS[:, at], dH[:, at] = columns.dS.cpu(), columns.dH.cpu()
     tangents = [Tangents(dS=dS[d], dH=dH[d]) for d in range(D)]
     return JvpPass(Tables(S=S, H=H), tangents, by)
 
 
+class Jvp2Pass(NamedTuple):
+    """Result of `jvp2`."""
+
+    tables: Tables
+    tangents: Tangents
+    curvatures: Curvatures
+
+
+def jvp2(
+    policy: Policy, rollouts: Rollouts, direction: Vector, *, budget: int = TOKEN_BUDGET
+) -> Jvp2Pass:
+    r"""Return $\nabla_v$ and $\nabla_v^2$ of S and H of each response token.
+
+    Hidden states by a jvp in a jvp, the head in closed form: some ten forwards. The
+    curvature tells how far the linear prediction reaches; a part of the rollouts is
+    often enough for that.
+    """
+    head = head_of(policy, rollouts)
+    columns = np.empty((6, rollouts.tokens))
+    (direction,) = aligned(policy, [direction])
+    names = _hidden_names(policy, direction)
+    trained = policy.trained()
+    params = {name: trained[name] for name in names}
+    below_head = {name: direction[name] for name in names}
+    head_name = policy.head_name
+    dweight = direction.get(head_name) if head_name else None
+    # A jvp in a jvp holds four tensors for each one of a forward.
+    budget = max(1, budget // 4)
+    with differentiable_attention(policy):
+        for batch in policy_batches(policy, rollouts, budget):
+            f = hidden_function(policy, batch)
+            h, dh, ddh = (
+                x[batch.scored].to(head.weight)
+                for x in _second_order(f, params, below_head)
+            )
+            derivatives = head.jvp2(h, dh, ddh, batch.targets, dweight)
+            for column, values in zip(columns, derivatives, strict=True):
+                column[batch.columns] = values.cpu()
+    S, H, dS, dH, ddS, ddH = columns
+    return Jvp2Pass(
+        Tables(S=S, H=H), Tangents(dS=dS, dH=dH), Curvatures(ddS=ddS, ddH=ddH)
+    )
+
+
+def _second_order(
+    f: Callable[[Vector], tuple[Tensor]], params: Vector, direction: Vector
+) -> tuple[Tensor, Tensor, Tensor]:
+    if not params:
+        with torch.no_grad():
+            (h,) = f({})
+        return h, torch.zeros_like(h), torch.zeros_like(h)
+    states = calculus.jvp2(f, params, direction)
+    return states.outputs[0], states.first[0], states.second[0]
+
+
+# Models whose rules agreed with forward-mode AD. Weak, so that none is kept alive.
 _CHECKED: WeakSet[nn.Module] = WeakSet()
 
 
 @contextmanager
-def tangent_hidden(
+def _tangent_hidden(
     policy: Policy, directions: Sequence[Vector]
 ) -> Iterator[tuple[Hidden, str]]:
-    """Hidden states with tangents, by rules where there are any.
-
-    The first time a model is carried it is held against forward-mode AD on a few
-    tokens, for a rule that is missing would not be noticed otherwise.
-    """
+    """Yield the function of hidden states with tangents, and the name of its method."""
     with ExitStack() as stack:
         try:
+            # Nothing else would notice a rule that is missing.
             if policy.model not in _CHECKED:
-                _hold_against_forward_mode(policy, directions[0])
+                _compare_with_forward_mode(policy, directions[0])
                 _CHECKED.add(policy.model)
-            carrier = stack.enter_context(carrying(policy, directions))
+            hidden = stack.enter_context(tangent_rules(policy, directions)).hidden
         except UnknownArchitecture:
             stack.enter_context(differentiable_attention(policy))
             yield (lambda b: _forward_mode(policy, directions, b)), "forward-mode AD"
         else:
-            yield (lambda b: carrier.hidden(b.input_ids, **b.inputs)), "tangent rules"
-
-
-def hidden_function(policy: Policy, batch: Batch) -> Callable[[Vector], tuple[Tensor]]:
-    """Hidden states of a batch as a function of trained parameters."""
-
-    def f(params: Vector) -> tuple[Tensor]:
-        return (_call_hidden(policy, params, batch),)
-
-    return f
+            yield (lambda b: hidden(b.input_ids, **b.inputs)), "tangent rules"
 
 
 def _forward_mode(
     policy: Policy, directions: Sequence[Vector], batch: Batch
 ) -> Float[Tensor, "M B T C"]:
     trained = policy.trained()
-    names = hidden_names(policy, directions[0])
+    names = _hidden_names(policy, directions[0])
     params = {name: trained[name] for name in names}
     f = hidden_function(policy, batch)
+    # Only the head moves: hidden states have no tangent, which `calculus.jvp` rejects.
     if not names:
         with torch.no_grad():
             (h,) = f({})
@@ -130,49 +168,53 @@ def _forward_mode(
     return torch.stack([passes[0].outputs[0], *(p.first[0] for p in passes)])
 
 
-def hidden_names(policy: Policy, direction: Vector) -> list[str]:
-    """Names of the direction that the hidden states depend on: not a head apart."""
+def _hidden_names(policy: Policy, direction: Vector) -> list[str]:
+    """Return the names of the direction that the hidden states depend on."""
+    # A head that is tied to the embedding moves the hidden states, an untied one not.
     base: Any = policy.base
-    apart = (
-        base.get_input_embeddings().weight is not base.get_output_embeddings().weight
-    )
-    return [name for name in direction if not (apart and name == policy.head_name)]
+    embedding, head = base.get_input_embeddings(), base.get_output_embeddings()
+    untied = embedding.weight is not head.weight
+    return [name for name in direction if not (untied and name == policy.head_name)]
 
 
-def _call_hidden(policy: Policy, params: Vector, batch: Batch) -> Tensor:
+def hidden_function(policy: Policy, batch: Batch) -> Callable[[Vector], tuple[Tensor]]:
+    """Return the hidden states of a batch as a function of trained parameters."""
     wrapped = _Hidden(policy)
-    named = {f"model.{name}": p for name, p in params.items()}
-    hidden: Tensor = functional_call(wrapped, named, (batch,))
-    return hidden
+
+    def f(params: Vector) -> tuple[Tensor]:
+        named = {f"model.{name}": p for name, p in params.items()}
+        return (functional_call(wrapped, named, (batch,)),)
+
+    return f
 
 
 class _Hidden(nn.Module):
-    """The hidden states as a module, so that parameters keep the model's names."""
+    """Module that returns hidden states; its parameters keep the model's names."""
 
     def __init__(self, policy: Policy) -> None:
         super().__init__()
         self.model = policy.model
-        self.__dict__["policy"] = policy
+        self.policy = policy
 
     def forward(self, batch: Batch) -> Tensor:
-        policy: Policy = self.__dict__["policy"]
-        return policy.hidden(batch.input_ids, **batch.inputs)
+        return self.policy.hidden(batch.input_ids, **batch.inputs)
 
 
 @contextmanager
 def differentiable_attention(policy: Policy) -> Iterator[None]:
-    """Attention that has forward derivatives, for a while."""
+    """Use attention with forward derivatives inside this context."""
+    # The fused kernels of transformers' default have none.
     base: Any = policy.base
     before = base.config._attn_implementation
-    base.set_attn_implementation(attention.NAME)
+    base.set_attn_implementation(ATTENTION)
     try:
         yield
     finally:
         base.set_attn_implementation(before)
 
 
-def _hold_against_forward_mode(policy: Policy, like: Vector) -> None:
-    """Compare tangents of a few tokens along a random direction of the same names."""
+def _compare_with_forward_mode(policy: Policy, like: Vector) -> None:
+    """Raise unless tangents of eight tokens along a random direction agree."""
     ids = torch.arange(8, device=policy.device)[None] % policy.head_weight.shape[0]
     batch = Batch(
         input_ids=ids,
@@ -183,16 +225,18 @@ def _hold_against_forward_mode(policy: Policy, like: Vector) -> None:
         rows=np.zeros(1, np.int64),
         columns=np.arange(8),
     )
+    # Random, because the caller's direction may be 0 where a rule is wrong.
     generator = torch.Generator().manual_seed(0)
     probe = {
         name: 0.01 * torch.randn(x.shape, generator=generator, dtype=x.dtype).to(x)
         for name, x in like.items()
     }
-    with carrying(policy, [probe]) as carrier:
-        by_rules = carrier.hidden(batch.input_ids, **batch.inputs)[1]
+    with tangent_rules(policy, [probe]) as propagator:
+        by_rules = propagator.hidden(batch.input_ids, **batch.inputs)[1]
     with differentiable_attention(policy):
         by_torch = _forward_mode(policy, [probe], batch)[1]
     error = (by_rules - by_torch).norm() / by_torch.norm()
+    # Far above the rounding of a deep model, far below the error of a missing rule.
     limits = {torch.float64: 1e-8, torch.float32: 1e-2}
     limit = limits.get(by_torch.dtype, 0.5)
     if not error < limit:

@@ -1,4 +1,4 @@
-"""The pass backwards with the sequences kept apart: rows of gradients."""
+"""Reverse pass with one gradient per sequence."""
 
 # Axes: B sequences, T tokens, I inputs, O outputs, R rank.
 
@@ -12,11 +12,10 @@ from jaxtyping import Int
 from torch import Tensor
 
 from entrometer.estimators import GradientWeights
-from entrometer.passes.batches import TOKEN_BUDGET, batches
-from entrometer.passes.directions import require_differentiable
-from entrometer.passes.forward import head_of, require_whole_vocabulary
+from entrometer.passes.batches import TOKEN_BUDGET
+from entrometer.passes.forward import head_of, policy_batches, require_differentiable
 from entrometer.passes.vjp import require_weights, vjp
-from entrometer.policy.carrier import (
+from entrometer.policy.adapted_linear import (
     adapter,
     adapter_parameters,
     is_adapted,
@@ -27,13 +26,13 @@ from entrometer.runs.rollouts import Rollouts
 
 
 class GradientRows(NamedTuple):
-    """Gradients of some sequences."""
+    """Gradients of the sequences of one batch."""
 
     rows: Int[np.ndarray, " B"]
-    """Number of each in the rollouts."""
+    """Row of each sequence in the rollouts."""
 
     gradients: dict[str, Tensor]
-    """By name of the trained parameter, a sequence a row in front."""
+    """Gradients by name of the trained parameter, sequences along the first axis."""
 
 
 def per_sequence(
@@ -44,56 +43,50 @@ def per_sequence(
     names: Collection[str] | None = None,
     budget: int = TOKEN_BUDGET,
 ) -> Iterator[GradientRows]:
-    r"""Rows $g_i = \sum_{k\in i} a^S_k\nabla S_k + a^H_k\nabla H_k$, batch by batch.
+    r"""Yield rows $g_i = \sum_{k\in i} a^S_k\nabla S_k + a^H_k\nabla H_k$ by batch.
 
     For low-rank adapters in one forward and one backward: with x the input of an
     adapted layer and $\bar y$ the gradient at its output,
-    $g_B = s\,\bar y^\top(Ax)$ and $g_A = s\,(B^\top\bar y)^\top x$ sequence by
-    sequence. Where anything else is trained, one sequence at a time.
-
-    Args:
-        policy: At the parameters where gradients are taken.
-        rollouts: The sequences.
-        weights: $a^S$ and $a^H$ of every token.
-        names: Trained parameters whose rows are wanted; all by default.
-        budget: Padded tokens of a batch.
+    $g_B = s\,\bar y^\top(Ax)$ and $g_A = s\,(B^\top\bar y)^\top x$ for each
+    sequence. Where anything else is trained, one sequence at a time. `names` selects
+    trained parameters; all by default.
     """
-    require_whole_vocabulary(rollouts)
+    head = head_of(policy, rollouts)
     require_weights(rollouts, weights)
     require_differentiable(policy)
     if not _only_adapters(policy):
         yield from _one_by_one(policy, rollouts, weights, names)
         return
-    head = head_of(policy, rollouts)
-    for batch in batches(
-        rollouts, device=policy.device, vocabulary=policy.vocabulary, budget=budget
-    ):
-        found: dict[str, Tensor] = {}
+    for batch in policy_batches(policy, rollouts, budget):
+        gradients: dict[str, Tensor] = {}
         with (
             merged_adapters(policy),
-            _captured(policy, found, names),
+            _captured(policy, gradients, names),
             torch.enable_grad(),
         ):
             body: Any = policy.body
             embed: Any = policy.base.get_input_embeddings()  # type: ignore[operator]
+            # No parameter requires a gradient here, so autograd needs another leaf to
+            # run backwards to.
             embedded = embed(batch.input_ids).detach().requires_grad_()
             h = body(
                 inputs_embeds=embedded, use_cache=False, **batch.inputs
             ).last_hidden_state
             at = batch.columns
-            pulled = torch.zeros_like(h)
-            pulled[batch.scored] = head.vjp(
+            cotangent = torch.zeros_like(h)
+            cotangent[batch.scored] = head.vjp(
                 h.detach()[batch.scored].to(head.weight),
                 batch.targets,
                 torch.as_tensor(weights.S[at]).to(head.weight),
                 torch.as_tensor(weights.H[at]).to(head.weight),
             ).hidden.to(h)
-            torch.autograd.grad(h, embedded, pulled)
-        yield GradientRows(batch.rows, found)
+            torch.autograd.grad(h, embedded, cotangent)
+        yield GradientRows(batch.rows, gradients)
 
 
 def _only_adapters(policy: Policy) -> bool:
-    """Whether all that is trained are halves of plain adapters of linear layers."""
+    """Return whether only factors of plain adapters of linear layers are trained."""
+    # By identity: the same parameter has other names in its module and in the model.
     halves = {
         id(half)
         for module in policy.model.modules()
@@ -108,7 +101,7 @@ def _only_adapters(policy: Policy) -> bool:
 def _captured(
     policy: Policy, into: dict[str, Tensor], names: Collection[str] | None
 ) -> Iterator[None]:
-    """While open, a backward through the model fills `into` with rows."""
+    """Fill `into` with rows when autograd runs backwards through the model."""
     handles, frozen = [], []
     for name, module in policy.model.named_modules():
         if not is_adapted(module):
@@ -118,7 +111,7 @@ def _captured(
             hook = _hook(name, module, into, names)
             handles.append(module.register_forward_hook(hook))
             frozen += trained
-    # The rows are formed from the hooks: autograd need not form their sum as well.
+    # The hooks form the rows, so autograd need not form their sum as well.
     for p in frozen:
         p.requires_grad_(False)
     try:
@@ -131,10 +124,7 @@ def _captured(
 
 
 def _hook(
-    prefix: str,
-    module: Any,
-    into: dict[str, Tensor],
-    names: Collection[str] | None,
+    prefix: str, module: Any, into: dict[str, Tensor], names: Collection[str] | None
 ) -> Any:
     A_RI, B_OR, s = adapter(module)
     halves = {f"{prefix}.{n}": half for n, half in adapter_parameters(module).items()}
@@ -147,6 +137,7 @@ def _hook(
     def on_forward(_: Any, args: tuple[Tensor, ...], out: Tensor) -> None:
         x_BTI = args[0].detach()
 
+        # One batched product contracts the tokens of each sequence.
         def on_gradient(y_BTO: Tensor) -> None:
             with torch.no_grad():
                 if wants_A:
@@ -168,11 +159,12 @@ def _one_by_one(
     weights: GradientWeights,
     names: Collection[str] | None,
 ) -> Iterator[GradientRows]:
+    # Gradients of shared weights come out of autograd summed over the batch.
     end = np.cumsum(rollouts.length)
     for row in range(rollouts.count):
         at = slice(end[row] - rollouts.length[row], end[row])
-        own = GradientWeights(S=weights.S[at], H=weights.H[at])
-        gradient = vjp(policy, rollouts.select(np.array([row])), own).gradient
+        of_row = GradientWeights(S=weights.S[at], H=weights.H[at])
+        gradient = vjp(policy, rollouts.select(np.array([row])), of_row).gradient
         yield GradientRows(
             np.array([row]),
             {n: g[None] for n, g in gradient.items() if names is None or n in names},

@@ -1,4 +1,4 @@
-"""The pass backwards: token weights in, a gradient out."""
+"""Reverse pass: token weights in, a gradient out."""
 
 # Axes: K tokens of all responses, B sequences, T tokens, C features.
 
@@ -12,28 +12,27 @@ from torch import Tensor
 from entrometer.calculus import zeros_like
 from entrometer.errors import InvalidValue, ShapeMismatch
 from entrometer.estimators import GradientWeights, Tables
-from entrometer.passes.batches import TOKEN_BUDGET, Padding, batches
-from entrometer.passes.directions import require_differentiable
-from entrometer.passes.forward import head_of, require_whole_vocabulary
-from entrometer.policy.carrier import merged_adapters
+from entrometer.passes.batches import TOKEN_BUDGET, Padding
+from entrometer.passes.forward import head_of, policy_batches, require_differentiable
+from entrometer.policy.adapted_linear import merged_adapters
 from entrometer.policy.policy import Policy
 from entrometer.runs.rollouts import Rollouts
 
 
 class VjpPass(NamedTuple):
-    """What the pass writes."""
+    """Result of `vjp`."""
 
     tables: Tables
     gradient: dict[str, Tensor]
-    """By name of the trained parameter."""
+    """Gradient by name of the trained parameter."""
 
 
 class VjpsPass(NamedTuple):
-    """What a pass with several sets of token weights writes."""
+    """Result of `vjps`."""
 
     tables: Tables
     gradients: list[dict[str, Tensor]]
-    """One a set of weights, by name of the trained parameter."""
+    """One gradient per set of weights, by name of the trained parameter."""
 
 
 def vjp(
@@ -44,12 +43,12 @@ def vjp(
     budget: int = TOKEN_BUDGET,
     padding: Padding = "right",
 ) -> VjpPass:
-    r"""Gradient $\sum_k a^S_k\nabla S_k + a^H_k\nabla H_k$ in the trained parameters.
+    r"""Return $\sum_k a^S_k\nabla S_k + a^H_k\nabla H_k$ in the trained parameters.
 
     Reverse mode through the layers, closed form through the vocabulary head.
     """
-    found = vjps(policy, rollouts, [weights], budget=budget, padding=padding)
-    return VjpPass(found.tables, found.gradients[0])
+    many = vjps(policy, rollouts, [weights], budget=budget, padding=padding)
+    return VjpPass(many.tables, many.gradients[0])
 
 
 def vjps(
@@ -60,36 +59,30 @@ def vjps(
     budget: int = TOKEN_BUDGET,
     padding: Padding = "right",
 ) -> VjpsPass:
-    """The gradients of `vjp` for several sets of weights, from one pass forwards."""
+    """Return the gradients of `vjp` for several sets of weights, from one forward."""
     if not weights:
         raise InvalidValue(
             "expected at least one set of token weights, got none; pass those of the "
             "quantity whose gradient is asked for"
         )
-    require_whole_vocabulary(rollouts)
+    head = head_of(policy, rollouts)
     for each in weights:
         require_weights(rollouts, each)
     require_differentiable(policy)
-    head = head_of(policy, rollouts)
     named = {n: p for n, p in policy.model.named_parameters() if p.requires_grad}
     gradients = [zeros_like(policy.trained()) for _ in weights]
     head_name = policy.head_name
     S, H = np.empty((2, rollouts.tokens))
     with merged_adapters(policy):
-        for batch in batches(
-            rollouts,
-            device=policy.device,
-            vocabulary=policy.vocabulary,
-            budget=budget,
-            padding=padding,
-        ):
+        for batch in policy_batches(policy, rollouts, budget, padding):
             with torch.enable_grad():
                 h = policy.hidden(batch.input_ids, **batch.inputs)
             at = batch.columns
             for number, (each, gradient) in enumerate(
                 zip(weights, gradients, strict=True), start=1
             ):
-                found = head.vjp(
+                # The head's gradient is in closed form, so no graph holds logits.
+                pulled = head.vjp(
                     h.detach()[batch.scored].to(head.weight),
                     batch.targets,
                     torch.as_tensor(each.S[at]).to(head.weight),
@@ -98,26 +91,28 @@ def vjps(
                 )
                 # Where the head alone is trained, nothing below it has a gradient.
                 if h.requires_grad:
-                    pulled = torch.zeros_like(h)
-                    pulled[batch.scored] = found.hidden.to(h)
+                    cotangent = torch.zeros_like(h)
+                    cotangent[batch.scored] = pulled.hidden.to(h)
                     parts = torch.autograd.grad(
                         h,
                         list(named.values()),
-                        pulled,
+                        cotangent,
+                        # Freed with the last set, before the next batch needs room.
                         retain_graph=number < len(weights),
                         allow_unused=True,
                         materialize_grads=True,
                     )
                     for name, part in zip(named, parts, strict=True):
                         gradient[name] += part
-                if head_name is not None and found.weight is not None:
-                    gradient[head_name] += found.weight
-                S[at], H[at] = found.S.cpu(), found.H.cpu()
+                # A tied head adds to the gradient that the embedding already has.
+                if head_name is not None and pulled.weight is not None:
+                    gradient[head_name] += pulled.weight
+                S[at], H[at] = pulled.S.cpu(), pulled.H.cpu()
     return VjpsPass(Tables(S=S, H=H), gradients)
 
 
 def require_weights(rollouts: Rollouts, weights: GradientWeights) -> None:
-    """One weight a response token."""
+    """Raise unless there is one weight per response token."""
     for name, column in weights._asdict().items():
         if column.shape != (rollouts.tokens,):
             raise ShapeMismatch(

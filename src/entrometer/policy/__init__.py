@@ -1,11 +1,10 @@
-"""Checkpoints in: models, adapters, optimizer states, precision and sampling."""
+"""Models, adapters and checkpoints with their optimizer; precision; sampling."""
 
+from entrometer.policy.adapter import add_adapter
 from entrometer.policy.architectures import UnknownArchitecture
 from entrometer.policy.checkpoint import Checkpoint, load_checkpoint
-from entrometer.policy.fresh_adapter import add_adapter
 from entrometer.policy.loading import load_policy
-from entrometer.policy.moved import moved
-from entrometer.policy.policy import Policy
+from entrometer.policy.policy import Policy, moved
 from entrometer.policy.precision import (
     LowPrecisionSpy,
     Precision,
@@ -13,7 +12,6 @@ from entrometer.policy.precision import (
     float64_only,
 )
 from entrometer.policy.sampling import eos_tokens, sample
-from entrometer.policy.smollm2 import PreparationFailed, prepare_smollm2
 from entrometer.policy.sources import SourceNotFound, UnreadableSource
 from entrometer.policy.tiny import save_tiny, tiny_policy
 from entrometer.policy.vllm_server import (
@@ -29,7 +27,6 @@ __all__ = [
     "Policy",
     "Precision",
     "PrecisionLost",
-    "PreparationFailed",
     "ServerUnavailable",
     "SourceNotFound",
     "UnknownArchitecture",
@@ -40,7 +37,6 @@ __all__ = [
     "load_checkpoint",
     "load_policy",
     "moved",
-    "prepare_smollm2",
     "sample",
     "sample_from_server",
     "save_tiny",

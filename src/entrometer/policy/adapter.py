@@ -1,7 +1,8 @@
-"""A LoRA adapter from a directory, put on a base model."""
+"""LoRA adapters on a base model: loaded from a directory, or fresh."""
 
 import math
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from reprlib import repr as shown
 from typing import Any
@@ -14,8 +15,10 @@ from peft import (
     set_peft_model_state_dict,
 )
 from safetensors.torch import load_file
-from torch import nn
+from torch import Generator, nn
 
+from entrometer.errors import InvalidValue
+from entrometer.policy.policy import Policy
 from entrometer.policy.sources import UnreadableSource, one_line, read_json
 from entrometer.policy.weights import Shapes, absent_weights, read_shapes
 from entrometer.runs.locations import located, relative_source
@@ -35,7 +38,7 @@ _PATTERNS = ("rank_pattern", "alpha_pattern")
 _LITERAL = re.compile(r"\^?[\w.-]{1,256}")
 
 # Settings with which the adapter is a plain product of two factors on the base, and
-# those that only say how it was made.
+# those that only record how it was made.
 _UNDERSTOOD = {
     *_NAMES,
     *_PATTERNS,
@@ -46,12 +49,13 @@ _UNDERSTOOD = {
     *("inference_mode", "megatron_core", "qalora_group_size", "runtime_config"),
     *("eva_config", "loftq_config"),
 }
-# Other ways to start take a part out of the base's weights.
+# Other initialisations take a part out of the base's weights, which the base on disk
+# still has.
 _STARTS = (True, False, "gaussian", "orthogonal", "eva")
 
 
 def base_of(directory: Path) -> str | None:
-    """Name of the model that the adapter was trained on, if it was recorded."""
+    """Return the name of the model that the adapter was trained on, if recorded."""
     config = read_json(directory / CONFIG)
     base, revision = config.get("base_model_name_or_path"), config.get("revision")
     for name, value in (("base_model_name_or_path", base), ("revision", revision)):
@@ -62,7 +66,7 @@ def base_of(directory: Path) -> str | None:
             )
     if not base:
         return None
-    # PEFT stores the commit of a hub name beside the name.
+    # PEFT stores the commit of a hub name in a field of its own.
     if revision and not Path(base).is_dir():
         return f"{base}@{revision}"
     return located(base, directory)
@@ -71,8 +75,8 @@ def base_of(directory: Path) -> str | None:
 def base_fields(base: str, directory: Path) -> dict[str, str | None]:
     """Return the fields of an adapter's config that name its base.
 
-    A path is stored as seen from `directory`, the adapter's own, so that no machine's
-    folders are in it; `base_of` finds it again.
+    A path is stored relative to `directory`, the adapter's own, so that no machine's
+    folders are in it; `base_of` resolves it.
     """
     stored = relative_source(base, directory)
     if stored != base or "@" not in base:
@@ -84,11 +88,10 @@ def base_fields(base: str, directory: Path) -> dict[str, str | None]:
 def put_adapter(model: nn.Module, directory: Path) -> nn.Module:
     """Return `model` with the adapter of `directory`, which alone is then trained.
 
-    Every weight of the file must have its place in the model, and every weight of the
-    adapter must be in the file.
+    Raises unless the file has exactly the weights of the adapter.
     """
     file = directory / "adapter_model.safetensors"
-    # Not by an index: peft has no shards.
+    # No index is looked for: peft writes no shards.
     if not file.is_file():
         raise absent_weights(file)
     shapes = read_shapes([file])
@@ -98,7 +101,7 @@ def put_adapter(model: nn.Module, directory: Path) -> nn.Module:
         config.inference_mode = False
         # The weights are replaced below.
         config.init_lora_weights = True
-        # The model may lie elsewhere by now; peft would warn of it.
+        # The base may have moved since training, and peft would warn about it.
         config.base_model_name_or_path = None
         # On the meta device, so that a rank which the file does not have costs nothing;
         # peft's own switch allocates each weight before it moves it there.
@@ -106,7 +109,7 @@ def put_adapter(model: nn.Module, directory: Path) -> nn.Module:
             adapted: nn.Module = get_peft_model(
                 model, config, autocast_adapter_dtype=False, low_cpu_mem_usage=True
             )
-        # The default asks the hub whether the vocabulary was resized.
+        # Given, because the default asks the hub whether the vocabulary was resized.
         with_base = any(name.endswith(".base_layer.weight") for name in shapes)
         expected = {
             name: tuple(weight.shape)
@@ -129,37 +132,95 @@ def put_adapter(model: nn.Module, directory: Path) -> nn.Module:
     )
 
 
+def add_adapter(
+    policy: Policy,
+    *,
+    rank: int,
+    alpha: int | None = None,
+    modules: Sequence[str] | None = None,
+    std: float = 0.0,
+    seed: int = 0,
+) -> Policy:
+    """Return the policy with a fresh adapter, which alone is then trained.
+
+    The model inside is changed in place; see `put_fresh_adapter`.
+    """
+    model = put_fresh_adapter(
+        policy.model,
+        rank=rank,
+        alpha=alpha,
+        modules=modules,
+        std=std,
+        generator=Generator().manual_seed(seed),
+    )
+    return Policy(model, policy.tokenizer, policy.precision, policy.source)
+
+
+def put_fresh_adapter(
+    model: nn.Module,
+    *,
+    rank: int,
+    std: float,
+    generator: Generator,
+    alpha: int | None = None,
+    modules: Sequence[str] | None = None,
+) -> nn.Module:
+    r"""Return the model with a LoRA adapter, $W + \frac{\alpha}{r} BA$, alone trained.
+
+    The model is changed in place. $A$ is drawn with variance one over its inputs, $B$
+    with standard deviation `std`; a trainer starts at 0, where half of the gradients
+    vanish. $\alpha$ is twice the rank by default. `modules` are the last parts of the
+    names of adapted layers, by default every linear layer but the head.
+    """
+    if rank < 1 or std < 0:
+        raise InvalidValue(f"expected rank >= 1 and std >= 0; got {rank} and {std}.")
+    dtype = next(model.parameters()).dtype
+    config = LoraConfig(
+        r=rank,
+        lora_alpha=2 * rank if alpha is None else alpha,
+        target_modules="all-linear" if modules is None else list(modules),
+        task_type="CAUSAL_LM",
+    )
+    # PEFT draws from the global generator; its draws are replaced below.
+    with torch.random.fork_rng(devices=[]):
+        adapted: nn.Module = get_peft_model(model, config, autocast_adapter_dtype=False)
+    with torch.no_grad():
+        for name, p in adapted.named_parameters():
+            if p.requires_grad:
+                spread = 1 / math.sqrt(p.shape[-1]) if "lora_A" in name else std
+                drawn = torch.randn(p.shape, generator=generator) * spread
+                p.data = drawn.to(dtype=dtype, device=p.device)
+    return adapted.eval()
+
+
 def _require_plain(path: Path, shapes: Shapes) -> None:
     """Raise unless a LoRA adapter is described by names and numbers alone."""
     config = read_json(path)
-    if config.get("peft_type") != "LORA":
-        raise UnreadableSource(
-            f"{path}: expected a LoRA adapter, got {config.get('peft_type')}. Merge it "
-            "into its base (`merge_and_unload`) and give the merged model."
-        )
     if config.get("megatron_config"):
         raise UnreadableSource(
             f"{path}: expected a plain adapter, got `megatron_config`, which has peft "
             "import a module that the file names. Remove the entry if you trust the "
             "file and the layers are not Megatron's."
         )
+    kind, start = config.get("peft_type"), config.get("init_lora_weights", True)
     others = sorted(k for k, v in config.items() if v and k not in _UNDERSTOOD)
-    start = config.get("init_lora_weights", True)
-    if others or start not in _STARTS:
+    if kind != "LORA" or others or start not in _STARTS:
         got = others[0] if others else f"init_lora_weights={start!r}"
         raise UnreadableSource(
-            f"{path}: expected a plain LoRA adapter, got {got}. Merge it into its base "
+            f"{path}: expected a plain LoRA adapter, got "
+            f"{got if kind == 'LORA' else kind}. Merge it into its base "
             "(`merge_and_unload`) and give the merged model."
         )
-    # More names than weights match nothing, but each is tried on each module.
-    most = 1000 + len(shapes)
+    # Each name is tried on each module, so a long list costs time; names beyond the
+    # number of weights match nothing.
+    max_names = 1000 + len(shapes)
     for name in _NAMES:
         value = config.get(name)
         names = value if isinstance(value, list) else [value]
         literal = value is None or (name == "target_modules" and value == "all-linear")
         if not literal and (
             (isinstance(value, str) and name != "layers_pattern")
-            or len(names) > most
+            or len(names) > max_names
             or not all(isinstance(n, str) and _LITERAL.fullmatch(n) for n in names)
         ):
             raise _not_literal(path, name, value)
@@ -167,7 +228,7 @@ def _require_plain(path: Path, shapes: Shapes) -> None:
         value = config.get(name) or {}
         if (
             not isinstance(value, dict)
-            or len(value) > most
+            or len(value) > max_names
             or not all(map(_LITERAL.fullmatch, value))
             or not all(map(_is_finite, value.values()))
         ):
@@ -193,16 +254,16 @@ def _is_finite(value: Any) -> bool:
 
 
 def _misfit(expected: Shapes, got: Shapes) -> str | None:
-    """Say how the weights of a file differ from those of an adapter, if they do."""
+    """Return how the weights of a file differ from those of an adapter, if they do."""
     missing, extra = expected.keys() - got.keys(), got.keys() - expected.keys()
     if missing or extra:
-        return f"missing {_few(missing)}; extra {_few(extra)}"
+        return f"missing {_listed(missing)}; extra {_listed(extra)}"
     for name, shape in expected.items():
         if shape != got[name]:
             return f"{name}: expected shape {shape}, got {got[name]}"
     return None
 
 
-def _few(names: set[str]) -> str:
+def _listed(names: set[str]) -> str:
     first = sorted(names)[:2]
     return f"{len(names)} weights ({', '.join(first)}, …)" if first else "none"

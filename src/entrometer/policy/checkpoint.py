@@ -1,4 +1,4 @@
-"""A trainer's checkpoint: the policy, and the optimizer in the middle of its work."""
+"""A trainer's checkpoint: its policy, its optimizer's state and its content key."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -7,6 +7,8 @@ from typing import NamedTuple
 import torch
 
 from entrometer.calculus import AdamWHyperparameters, AdamWState
+from entrometer.policy.adapter import CONFIG as ADAPTER_CONFIG
+from entrometer.policy.adapter import base_of
 from entrometer.policy.loading import load_policy
 from entrometer.policy.optimizer_state import read_optimizer_state, read_settings
 from entrometer.policy.policy import Policy
@@ -16,6 +18,23 @@ from entrometer.policy.sources import (
     UnreadableSource,
     local_directory,
     read_json,
+    require_plain_files,
+)
+from entrometer.policy.weights import read_shapes, weight_files
+from entrometer.runs.content import content_key, file_sha256
+
+# Files that decide, besides the weights, what a policy does with a text.
+_SETTINGS = (
+    ADAPTER_CONFIG,
+    "added_tokens.json",
+    "config.json",
+    "generation_config.json",
+    "merges.txt",
+    "special_tokens_map.json",
+    "tokenizer.json",
+    "tokenizer.model",
+    "tokenizer_config.json",
+    "vocab.json",
 )
 
 
@@ -23,21 +42,21 @@ from entrometer.policy.sources import (
 class Checkpoint:
     """Everything that decides what the next optimizer step does with a gradient.
 
-    But for the norm that gradients are clipped to: a Trainer keeps it only in
-    `training_args.bin`, a pickle that is never opened, so the caller has to know it.
+    The one exception is the norm that gradients are clipped to: a Trainer keeps it only
+    in `training_args.bin`, a pickle that is never opened, so the caller has to know it.
     """
 
     policy: Policy
-    """The weights; the parameters of `state` are the trained ones."""
+    """Weights, whose trained parameters are those of `state`."""
 
     state: AdamWState
-    """Moments by name, and the steps that the optimizer took."""
+    """Moments by name, and the number of steps that the optimizer took."""
 
     hyperparameters: AdamWHyperparameters
     """Betas, epsilon and the weight decay of every parameter."""
 
     learning_rate: float
-    """Of the step to come; 0 after the last step of a schedule that ends there."""
+    """Learning rate of the next step; 0 after a schedule that ends at 0."""
 
     step: int
     """Steps of the training run, as `trainer_state.json` counts them.
@@ -56,15 +75,8 @@ def load_checkpoint(
 ) -> Checkpoint:
     """Load a `checkpoint-N` of TRL or of transformers' Trainer, with its AdamW.
 
-    A trained parameter that never had a gradient, so that AdamW has no state for it, is
-    frozen: the next step passes it over as the ones before did.
-
-    Args:
-        path: The directory, with weights or an adapter, `optimizer.pt` and
-            `trainer_state.json`.
-        base: What an adapter sits on, as in `load_policy`.
-        precision: What the policy computes in. Moments are widened to it, not rounded.
-        device: Where it computes.
+    Other arguments are those of `load_policy`; moments are widened to `precision`, not
+    rounded.
     """
     path = local_directory(Path(path).expanduser())
     if not (path / "trainer_state.json").is_file():
@@ -87,6 +99,8 @@ def load_checkpoint(
             f"{path}: expected the moments of AdamW after {step} steps, got an "
             "optimizer.pt without any. Copy the whole directory again."
         )
+    # AdamW has no state for a parameter that never had a gradient, and the next step
+    # skips it like the ones before: it counts as frozen.
     parameters = dict(policy.model.named_parameters())
     for name in optimizer.untouched:
         parameters[name].requires_grad_(False)
@@ -100,44 +114,77 @@ def load_checkpoint(
 
 
 class Schedule(NamedTuple):
-    """Where a checkpoint stands in its training."""
+    """Position of a checkpoint in its training."""
 
     step: int
-    """Steps of the training run."""
+    """Steps of the training run so far."""
 
     learning_rate: float
-    """Of the step to come."""
+    """Learning rate of the next step."""
 
     momentum: float
     """AdamW's first beta."""
 
     @property
     def share(self) -> float:
-        r"""Share of one batch in the step to come, $(1-\beta_1)/(1-\beta_1^{n+1})$.
+        r"""Share of one batch in the next step, $(1-\beta_1)/(1-\beta_1^{n+1})$.
 
-        The rest is momentum of earlier batches; a batch has it back over later steps.
+        The rest is momentum of earlier batches.
         """
         return (1 - self.momentum) / (1 - self.momentum ** (self.step + 1))
 
 
 def read_schedule(path: Path | str) -> Schedule:
-    """Read where a checkpoint stands, without its model."""
+    """Read the position of a checkpoint in its training, without its model."""
     path = local_directory(Path(path).expanduser())
     settings = read_settings(path / "optimizer.pt")
-    return Schedule(
-        _global_step(path / "trainer_state.json"),
-        settings.learning_rate,
-        settings.betas[0],
-    )
+    step = _global_step(path / "trainer_state.json")
+    return Schedule(step, settings.learning_rate, settings.betas[0])
 
 
 def read_progress(path: Path | str) -> float:
-    """Share of its training that is behind a checkpoint; 0 where it does not say."""
+    """Return the share of the training before a checkpoint; 0 if it is not stored."""
     file = local_directory(Path(path).expanduser()) / "trainer_state.json"
     steps = read_json(file).get("max_steps")
     if not isinstance(steps, int) or isinstance(steps, bool) or steps < 1:
         return 0.0
     return min(1.0, _global_step(file) / steps)
+
+
+def weights_key(checkpoint: Path | str, base: str | Path | None) -> str:
+    """Return the key of a policy: a hash of the files it is loaded from, and its base.
+
+    A base that is a directory counts with its files, wherever it is. A bare name or a
+    commit on the hub counts as the name, which stands for the same files everywhere.
+    """
+    directory = local_directory(Path(checkpoint).expanduser())
+    files = _digests(directory)
+    if base is None and (directory / ADAPTER_CONFIG).is_file():
+        recorded = base_of(directory)
+        # A name is in the adapter's config, which is hashed; the same relative path
+        # may lead to another model.
+        base = recorded if recorded and Path(recorded).is_dir() else None
+    base_key: str | dict[str, str] | None = None if base is None else str(base)
+    if base is not None and Path(base).expanduser().is_dir():
+        try:
+            base_key = _digests(Path(base).expanduser())
+        except (SourceNotFound, UnreadableSource) as error:
+            raise type(error)(
+                f"{directory}: the base of this adapter, {base}, cannot be read: "
+                f"{error}"
+            ) from error
+    return content_key({"base": base_key, "files": files})
+
+
+def _digests(directory: Path) -> dict[str, str]:
+    """Return hashes of the files that a model or an adapter is loaded from, by name."""
+    require_plain_files(directory)
+    adapted = (directory / ADAPTER_CONFIG).is_file()
+    files = weight_files(directory, "adapter_model" if adapted else "model")
+    # Headers are checked first: hashing takes as long as the size that a file claims.
+    read_shapes(files)
+    files += [directory / name for name in _SETTINGS if (directory / name).is_file()]
+    return {path.name: file_sha256(path) for path in files}
 
 
 def _global_step(path: Path) -> int:

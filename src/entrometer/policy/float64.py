@@ -2,7 +2,7 @@ r"""True float64: not one operation below it on the path of a loaded model.
 
 A transformers model cast to float64 still computes its norms, its rotary tables and its
 eager softmax in float32, and keeps float32 roundings of the rotary frequencies (and of
-Gemma's embedding scale), without a word. Here those computations are replaced on the
+Gemma's embedding scale), without a warning. Here those computations are replaced on the
 loaded modules. The weights are the stored ones, widened; every other number is the
 config's formula evaluated in float64.
 """
@@ -11,7 +11,6 @@ config's formula evaluated in float64.
 
 import math
 import types
-from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -20,8 +19,8 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS
 
-from entrometer.policy import attention
 from entrometer.policy.architectures import (
+    ATTENTION,
     NORMS,
     ROTARY,
     SCALED_EMBEDDING,
@@ -39,7 +38,7 @@ FIXED_ROPE = {"default", "linear", "llama3", "yarn"}
 def true_float64(model: nn.Module) -> nn.Module:
     """Make a loaded model, plain or PEFT, compute in float64 alone, in place.
 
-    Refuses an architecture for which it is not known how. `float64_only` proves it for
+    Raises `UnknownArchitecture` for a model without rules. `float64_only` proves it for
     a given computation.
     """
     get: Any = getattr(model, "get_base_model", None)
@@ -53,13 +52,15 @@ def true_float64(model: nn.Module) -> nn.Module:
         elif kind(module) in ROTARY:
             _replace_rotary(module)
         elif kind(module) in SCALED_EMBEDDING:
+            # Gemma 3 keeps the root of its width as a float32 buffer.
             module.embed_scale.fill_(math.sqrt(base.config.hidden_size))
+        # A norm of another name would compute in float32 unnoticed.
         elif "Norm" in kind(module) or "Rotary" in kind(module):
             raise UnknownArchitecture(
                 f"expected a known norm or rotary table at {name}, got {kind(module)}; "
                 "use precision='float32'"
             )
-    base.set_attn_implementation(attention.NAME)
+    base.set_attn_implementation(ATTENTION)
     return model
 
 
@@ -76,6 +77,7 @@ def _rotary(
 ) -> tuple[Float64[Tensor, "B T F"], Float64[Tensor, "B T F"]]:
     prefix = "" if layer_type is None else f"{layer_type}_"
     angle = position_ids[..., None].double() * getattr(self, f"{prefix}inv_freq")
+    # Twice, because the rotation pairs feature f with feature f + F.
     angle = torch.cat((angle, angle), dim=-1)
     scaling = getattr(self, f"{prefix}attention_scaling")
     return angle.cos() * scaling, angle.sin() * scaling
@@ -92,7 +94,7 @@ def _replace_rotary(module: Any) -> None:
 
 
 def _exact_frequencies(rotary: Any, layer_type: str | None) -> Float64[Tensor, " F"]:
-    """Transformers' own formula for the rope type, evaluated in float64."""
+    """Evaluate transformers' own formula for the rope type in float64."""
     rope = rotary.rope_type if layer_type is None else rotary.rope_type[layer_type]
     if rope not in FIXED_ROPE:
         raise UnknownArchitecture(
@@ -107,6 +109,8 @@ def _exact_frequencies(rotary: Any, layer_type: str | None) -> Float64[Tensor, "
         frequencies, _ = formula(rotary.config, **which)
     name = "inv_freq" if layer_type is None else f"{layer_type}_inv_freq"
     loaded: Tensor = getattr(rotary, name)
+    # What was loaded is the same formula in float32; anything further off means that
+    # the module changed its frequencies after they were made.
     same = torch.allclose(frequencies, loaded.double().cpu(), rtol=1e-5, atol=0)
     if frequencies.dtype is not torch.float64 or not same:
         raise UnknownArchitecture(
@@ -118,16 +122,12 @@ def _exact_frequencies(rotary: Any, layer_type: str | None) -> Float64[Tensor, "
 
 
 class _Float32MeansFloat64(TorchFunctionMode):
-    """Within this context a request for float32 is one for float64."""
+    """Replaces float32 by float64 in the arguments of every torch function."""
 
     def __torch_function__(
-        self,
-        func: Callable[..., Any],
-        types: Iterable[type],
-        args: Sequence[Any] = (),
-        kwargs: Mapping[str, Any] | None = None,
+        self, func: Any, types: Any, args: Any = (), kwargs: Any = None
     ) -> Any:
-        """Call `func` with the type exchanged."""
+        """Call `func` with float64 in place of float32."""
 
         def widen(x: Any) -> Any:
             return torch.float64 if x is torch.float32 else x

@@ -1,8 +1,10 @@
 """A policy from a name, a model directory or an adapter directory."""
 
 import logging
+import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from logging.handlers import BufferingHandler
 from pathlib import Path
 from typing import Any
 
@@ -11,17 +13,13 @@ from torch import nn
 from transformers import AutoModelForCausalLM, AutoTokenizer
 from transformers.utils import logging as progress
 
-from entrometer.errors import nearest_name
-from entrometer.policy import attention, tiny
 from entrometer.policy.adapter import CONFIG as ADAPTER_CONFIG
 from entrometer.policy.adapter import base_of, put_adapter
+from entrometer.policy.architectures import ATTENTION
 from entrometer.policy.policy import Policy
-from entrometer.policy.precision import Precision
-from entrometer.policy.readiness import as_device, as_precision, ready
-from entrometer.policy.skeleton import require_filled, said_if_accepted, skeleton
-from entrometer.policy.smollm2 import NAME as SMOLLM2
-from entrometer.policy.smollm2 import prepared_smollm2
+from entrometer.policy.precision import Precision, as_device, as_precision, ready
 from entrometer.policy.sources import (
+    TINY,
     SourceNotFound,
     UnreadableSource,
     find_directory,
@@ -29,7 +27,13 @@ from entrometer.policy.sources import (
     read_json,
     require_plain_files,
 )
-from entrometer.policy.weights import read_shapes, weight_files
+from entrometer.policy.tiny import tiny_policy
+from entrometer.policy.weights import (
+    read_shapes,
+    require_filled,
+    skeleton,
+    weight_files,
+)
 
 logger = logging.getLogger(__name__)
 
@@ -43,17 +47,17 @@ def load_policy(
 ) -> Policy:
     """Load a policy, in evaluation mode, from safetensors and nothing that can run.
 
-    Of a model all parameters are trained; of an adapter the adapter's, and the base is
-    frozen. Names of parameters are those of `model.named_parameters()`.
+    All parameters of a model are trained; with an adapter, only those of the adapter.
+    Names of parameters are those of `model.named_parameters()`.
 
     Args:
-        source: The name "tiny" or, once prepared, "smollm2"; else a directory of a
-            model or of a LoRA adapter, a trainer's `checkpoint-N` included; or a hub
-            name with a commit, "owner/name@<40 hex digits>".
-        base: What an adapter sits on, if not what it recorded. A tokenizer that
-            `source` lacks is taken from here too.
-        precision: What it computes in. Stored weights are widened or rounded to it.
-        device: Where it computes.
+        source: The built-in "tiny"; a directory of a model or of a LoRA adapter, a
+            trainer's `checkpoint-N` included; the name of a complete model in the
+            cache; or a hub name with a commit, "owner/name@<40 hex digits>".
+        base: Model below an adapter, if not the one that the adapter recorded. A
+            tokenizer that `source` lacks is taken from here too.
+        precision: Precision to compute in. Stored weights are widened or rounded to it.
+        device: Device to compute on.
     """
     precision, device = as_precision(precision), as_device(device)
     model = ready(_load_model(source, base, precision), precision, device)
@@ -66,16 +70,6 @@ def load_policy(
     )
 
 
-def _directory(source: str | Path) -> Path:
-    if source == SMOLLM2:
-        return prepared_smollm2()
-    try:
-        return find_directory(source)
-    except SourceNotFound as error:
-        hint = nearest_name(str(source), [tiny.NAME, SMOLLM2])
-        raise SourceNotFound(f"{error}{hint}") from error
-
-
 def _is_adapter(directory: Path) -> bool:
     return (directory / ADAPTER_CONFIG).is_file()
 
@@ -83,9 +77,9 @@ def _is_adapter(directory: Path) -> bool:
 def _load_model(
     source: str | Path, base: str | Path | None, precision: Precision
 ) -> nn.Module:
-    if source == tiny.NAME:
-        return tiny.tiny_policy().model
-    directory = _directory(source)
+    if source == TINY:
+        return tiny_policy().model
+    directory = find_directory(source)
     require_plain_files(directory)
     if not _is_adapter(directory):
         return _load_weights(directory, precision)
@@ -98,11 +92,11 @@ def _load_base(
     base = base or base_of(directory)
     if base is None:
         raise SourceNotFound(
-            f"{directory / ADAPTER_CONFIG}: the adapter does not say what it sits on. "
-            "Name its model as `base` (--policy)."
+            f"{directory / ADAPTER_CONFIG}: the adapter does not name its model. Name "
+            "it as `base` (--policy)."
         )
     try:
-        if base != tiny.NAME and _is_adapter(_directory(base)):
+        if base != TINY and _is_adapter(find_directory(base)):
             raise UnreadableSource(
                 f"{directory}: its base {base} is an adapter itself. Merge that one "
                 "(`merge_and_unload`), save it and name it as `base` (--policy)."
@@ -123,20 +117,21 @@ def _load_weights(directory: Path, precision: Precision) -> nn.Module:
             "can be promised for them. Load the model they were made from."
         )
     if config.get("transformers_weights") is not None:
-        # It would name another file than the one that the content key hashes.
+        # It could name another file than the one that the content key hashes.
         raise UnreadableSource(
             f"{directory / 'config.json'}: expected weights in model.safetensors, got "
             "`transformers_weights`. Save the model again with `save_pretrained`."
         )
-    # Transformers goes on without one that it cannot read, and without its EOS tokens.
+    # Transformers ignores a generation config that it cannot read, and then lacks its
+    # EOS tokens.
     if (directory / "generation_config.json").exists():
         read_json(directory / "generation_config.json")
     shapes = read_shapes(weight_files(directory, "model"))
-    with said_if_accepted(), _without_bars():
+    with _quiet_transformers():
         require_filled(directory, skeleton(directory, len(shapes)), shapes)
         model = _from_transformers(directory, config, precision)
     if "auto_map" in config:
-        _say_not_run(directory / "config.json")
+        _warn_not_run(directory / "config.json")
     return model
 
 
@@ -148,10 +143,10 @@ def _from_transformers(
         model, info = automatic.from_pretrained(
             directory,
             dtype=precision.dtype,
-            # Named, so that nothing in the config can choose another.
+            # Given, so that nothing in the config can choose another.
             attn_implementation=_attention(config),
             output_loading_info=True,
-            # Only so that they are listed: they are refused below.
+            # Only so that mismatches are listed: they are refused below.
             ignore_mismatched_sizes=True,
             use_safetensors=True,
             local_files_only=True,
@@ -162,7 +157,7 @@ def _from_transformers(
             f"{directory}: transformers cannot load it ({one_line(error)}). Check that "
             "config.json and the weights are of the same causal language model."
         ) from error
-    # Transformers draws what is missing at random and goes on with a warning.
+    # Transformers draws missing weights at random, with no more than a warning.
     wrong = {
         kind: sorted(map(str, info[key]))
         for kind, key in (
@@ -184,7 +179,7 @@ def _from_transformers(
 
 
 def _require_finite(source: str | Path, model: nn.Module) -> None:
-    """Refuse weights that make every number after them NaN."""
+    """Raise for weights that make every number after them NaN."""
     for name, parameter in model.named_parameters():
         if not parameter.isfinite().all():
             raise UnreadableSource(
@@ -195,48 +190,59 @@ def _require_finite(source: str | Path, model: nn.Module) -> None:
 
 
 @contextmanager
-def _without_bars() -> Iterator[None]:
+def _quiet_transformers() -> Iterator[None]:
+    """Show no progress bars, and pass on the log only if nothing is raised."""
+    # An error is one line, and contains what the warnings before it would say.
     bars = progress.is_progress_bar_enabled()
     progress.disable_progress_bar()
+    logger = logging.getLogger("transformers")
+    handler = BufferingHandler(capacity=sys.maxsize)
+    before = logger.handlers, logger.propagate
+    logger.handlers, logger.propagate = [handler], False
     try:
         yield
     finally:
+        logger.handlers, logger.propagate = before
         if bars:
             progress.enable_progress_bar()
+    # Each message once: the model was built on the meta device before it was loaded.
+    for record in {record.getMessage(): record for record in handler.buffer}.values():
+        logger.handle(record)
 
 
-def _say_not_run(path: Path) -> None:
+def _warn_not_run(path: Path) -> None:
     logger.warning(
-        "%s: names Python code of its own, which is not run; what transformers has for "
-        "this type is used",
+        "%s: names Python code of its own, which is not run; transformers' own class "
+        "of this type is used",
         path,
     )
 
 
 def _attention(config: Mapping[str, Any]) -> str:
-    """The fused attention, or our own where scores are capped, which it cannot do."""
+    """Return the fused attention, or ours where scores are soft-capped."""
+    # The fused kernels cannot cap. A saved config leaves out defaults, and Gemma2 caps
+    # by default.
     capped = config.get("attn_logit_softcapping") is not None
-    # A saved config leaves out what is the default, and Gemma2 caps by default.
-    return attention.NAME if capped or config.get("model_type") == "gemma2" else "sdpa"
+    return ATTENTION if capped or config.get("model_type") == "gemma2" else "sdpa"
 
 
 def _load_tokenizer(source: str | Path, base: str | Path | None) -> Any:
-    if source == tiny.NAME:
-        return tiny.tiny_policy().tokenizer
-    directory = _directory(source)
+    if source == TINY:
+        return tiny_policy().tokenizer
+    directory = find_directory(source)
     if not (directory / "tokenizer_config.json").is_file():
         if base is None and _is_adapter(directory):
             base = base_of(directory)
         if base is None:
             raise SourceNotFound(
                 f"{directory / 'tokenizer_config.json'}: no such file, so there is no "
-                "tokenizer. Save it beside the model, or name the model that was "
+                "tokenizer. Save it with the model, or name the model that was "
                 "trained as `base`."
             )
         return _load_tokenizer(base, None)
     require_plain_files(directory)
     if "auto_map" in read_json(directory / "tokenizer_config.json"):
-        _say_not_run(directory / "tokenizer_config.json")
+        _warn_not_run(directory / "tokenizer_config.json")
     try:
         return AutoTokenizer.from_pretrained(
             directory, local_files_only=True, trust_remote_code=False

@@ -1,8 +1,12 @@
-"""The state of AdamW from a trainer's `optimizer.pt`, by the names of parameters."""
+"""AdamW's state and settings from an optimizer file, by the names of parameters."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from math import isfinite
 from pathlib import Path
+
+# A pickle may hold lists that hold one another: their full text would never end.
+from reprlib import repr as shown
 from typing import Any, NamedTuple
 
 import torch
@@ -10,14 +14,6 @@ from torch import Tensor, nn
 
 from entrometer.calculus import AdamWHyperparameters, AdamWState
 from entrometer.calculus.vectors import LazyVector
-from entrometer.policy.adamw_settings import (
-    AdamWSettings,
-    common_settings,
-    not_adamw,
-    one_step,
-    param_groups,
-    step_count,
-)
 from entrometer.policy.sources import UnreadableSource
 from entrometer.policy.tensor_files import read_tensors, require_stored
 from entrometer.runs.content import file_sha256
@@ -32,22 +28,28 @@ _MOMENTS = {"step", "exp_avg", "exp_avg_sq"}
 _NO_DECAY = re.compile(r"bias|layernorm|rmsnorm|(^|\.|_)norm($|\.)")
 
 
+class AdamWSettings(NamedTuple):
+    """Settings of all parameters; only weight decay may differ between groups."""
+
+    learning_rate: float
+    betas: tuple[float, float]
+    epsilon: float
+
+
 class OptimizerState(NamedTuple):
-    """What an optimizer file says of the step to come."""
+    """Everything in an optimizer file that decides the next step."""
 
     state: AdamWState
     hyperparameters: AdamWHyperparameters
     learning_rate: float
     untouched: tuple[str, ...]
-    """Parameters without state: none of the steps gave them a gradient."""
+    """Parameters without state, because no step gave them a gradient."""
 
 
 def decay_groups(model: nn.Module) -> tuple[list[str], list[str]]:
-    """Names of trained parameters with and without weight decay, as a Trainer has them.
-
-    `optimizer.pt` numbers parameters through the first list and then the second, each
-    in the order of `model.named_parameters()`, and keeps no names.
-    """
+    """Return names of trained parameters with and without a Trainer's weight decay."""
+    # `optimizer.pt` keeps no names: it numbers parameters through the first list and
+    # then the second, each in the order of `model.named_parameters()`.
     decay: list[str] = []
     no_decay: list[str] = []
     for name, p in model.named_parameters():
@@ -59,22 +61,14 @@ def decay_groups(model: nn.Module) -> tuple[list[str], list[str]]:
 
 
 def read_optimizer_state(path: Path, model: nn.Module) -> OptimizerState:
-    r"""Read the moments, the step and the settings of AdamW for a model's parameters.
+    r"""Read a Trainer's `optimizer.pt` for the trained parameters of its model.
 
     Moments keep every bit: they have the wider of their own precision and the
-    parameter's. They stay in the file until they are asked for, tensor by tensor; each
-    is then checked and put on the parameter's device. The learning rate is that of the
-    step to come, since the scheduler moves before a trainer saves; after the last step
-    of a schedule that ends at 0 it is 0.
-
-    A parameter without state never had a gradient, and AdamW passes it over, weight
-    decay included. It is left out of the state and named in `untouched`. Zero moments
-    would be wrong for it: they would be corrected as if they had $n$ steps behind them.
-    Where no parameter has state, no step was taken yet, and the state is fresh.
-
-    Args:
-        path: An `optimizer.pt` as a Trainer saves it.
-        model: The model that it belongs to, with the same parameters trained.
+    parameter's. Each tensor stays in the file until it is used, and is then checked
+    and put on the parameter's device. The learning rate is that of the next step, since
+    the scheduler moves before a trainer saves; after the last step of a schedule that
+    ends at 0 it is 0. Where no parameter has state, no step was taken and the state is
+    fresh.
     """
     content = _load(path)
     names = decay_groups(model)
@@ -86,6 +80,9 @@ def read_optimizer_state(path: Path, model: nn.Module) -> OptimizerState:
     untouched = []
     for group, group_names in zip(groups, names, strict=True):
         for key, name in zip(group["params"], group_names, strict=True):
+            # AdamW skips a parameter that never had a gradient, weight decay included.
+            # Zero moments would be wrong for it: they would be corrected as if n steps
+            # had made them.
             if moments and key not in moments:
                 untouched.append(name)
                 continue
@@ -121,12 +118,12 @@ def read_optimizer_state(path: Path, model: nn.Module) -> OptimizerState:
 
 
 def read_settings(path: Path) -> AdamWSettings:
-    """The settings of the step to come, for which no model is needed."""
+    """Return the settings of the next step; needs no model."""
     return common_settings(path, param_groups(path, _load(path)))
 
 
 def optimizer_key(path: Path) -> str:
-    """Name of an optimizer's state: the hash of its file, if that is one of torch's."""
+    """Return the hash of an optimizer's file, after a check that torch can read it."""
     require_stored(path, absent=_ABSENT)
     return file_sha256(path)
 
@@ -147,24 +144,24 @@ def _load(path: Path) -> Mapping[str, Any]:
 def _check_groups(
     path: Path, content: Mapping[str, Any], names: Sequence[Sequence[str]]
 ) -> list[dict[str, Any]]:
-    """Return the groups, if they are the Trainer's and have the model's parameters."""
+    """Return the groups; raise unless they hold the model's trained parameters."""
     groups = param_groups(path, content)
     keys = [group.get("params") for group in groups]
     if not all(
-        isinstance(own, list) and all(isinstance(key, int | str) for key in own)
-        for own in keys
+        isinstance(group, list) and all(isinstance(key, int | str) for key in group)
+        for group in keys
     ):
         raise UnreadableSource(
             f"{path}: expected groups with lists of parameters, got something else. "
             "Use the file that a Trainer saved."
         )
-    every = [key for own in keys for key in own or ()]
-    if len(set(every)) != len(every):
+    listed = [key for group in keys for key in group or ()]
+    if len(set(listed)) != len(listed):
         raise UnreadableSource(
             f"{path}: expected each parameter in one group, got one that is listed "
             "twice. Copy the file again, or use an earlier checkpoint."
         )
-    got = [len(own or ()) for own in keys]
+    got = [len(group or ()) for group in keys]
     expected = [len(group) for group in names]
     if got != expected:
         raise UnreadableSource(
@@ -173,7 +170,7 @@ def _check_groups(
             "that the same model and adapter were trained, whole, by its default "
             "optimizer."
         )
-    unknown = content["state"].keys() - set(every)
+    unknown = content["state"].keys() - set(listed)
     if unknown:
         raise UnreadableSource(
             f"{path}: state for {len(unknown)} parameters that are in no group. Copy "
@@ -215,3 +212,98 @@ def _placed(moment: Tensor, parameter: Tensor) -> Tensor:
     dtype = torch.promote_types(moment.dtype, parameter.dtype)
     # A copy: the file may be deleted or written anew while the moments are in use.
     return moment.to(device=parameter.device, dtype=dtype, copy=True)
+
+
+def param_groups(path: Path, content: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return the groups of an optimizer's `state_dict`, each a dict."""
+    groups = content.get("param_groups")
+    if not isinstance(groups, list) or not all(isinstance(g, dict) for g in groups):
+        raise UnreadableSource(
+            f"{path}: expected a list of parameter groups, got "
+            f"{type(groups).__name__}. Use the file that a Trainer saved."
+        )
+    return groups
+
+
+def common_settings(path: Path, groups: Sequence[Mapping[str, Any]]) -> AdamWSettings:
+    """Return the AdamW settings that all groups with parameters share."""
+    # DeepSpeed's groups do not list their parameters, and count.
+    used = [_settings(path, group) for group in groups if group.get("params", True)]
+    if not used or any(settings != used[0] for settings in used):
+        raise UnreadableSource(
+            f"{path}: expected one learning rate, betas and epsilon for all "
+            f"parameters, got {used}. Only weight decay may differ between groups."
+        )
+    return used[0]
+
+
+def step_count(path: Path, value: object) -> int:
+    """Return a number of steps, which torch keeps as a float."""
+    value = _item(value)
+    if not isinstance(value, int | float) or not 0 <= value < 2**53 or value % 1:
+        raise UnreadableSource(
+            f"{path}: expected a whole number of steps, got {shown(value)}. Use a "
+            "checkpoint from before."
+        )
+    return int(value)
+
+
+def one_step(path: Path, steps: Collection[int]) -> int:
+    """Return the number of steps behind the moments; raise if parameters disagree."""
+    if len(set(steps)) != 1:
+        raise UnreadableSource(
+            f"{path}: expected one number of steps for all parameters, got "
+            f"{sorted(set(steps))}. Use a checkpoint that is of one step, and in which "
+            "every trained parameter had a gradient in every step."
+        )
+    return next(iter(steps))
+
+
+def not_adamw(path: Path, got: str) -> UnreadableSource:
+    """Return the error for any optimizer but AdamW."""
+    return UnreadableSource(
+        f"{path}: expected torch's AdamW with step, exp_avg and exp_avg_sq; got {got}. "
+        "Train with it (`optim='adamw_torch'` of a Trainer) or with a fused one that "
+        "does the same, or load the weights alone with `load_policy`."
+    )
+
+
+def _settings(path: Path, group: Mapping[str, Any]) -> AdamWSettings:
+    # Torch's AdamW has `amsgrad`, fused ones `bias_correction`; RAdam has neither.
+    kind = "bias_correction" if "bias_correction" in group else "amsgrad"
+    if absent := {"lr", "betas", "eps", "weight_decay", kind} - group.keys():
+        raise not_adamw(path, f"no {', '.join(sorted(absent))}")
+    if group.get("amsgrad") or group.get("maximize"):
+        raise not_adamw(path, "amsgrad or maximize")
+    if not group.get("bias_correction", True):
+        raise not_adamw(path, "moments that are not corrected for their start")
+    # Adam without weight decay is AdamW; with it, the decay goes through the moments.
+    decay = _number(path, group, "weight_decay")
+    if decay and not group.get("decoupled_weight_decay", True):
+        raise not_adamw(path, "weight decay that is part of the gradient (Adam)")
+    betas = group["betas"]
+    if not isinstance(betas, list | tuple) or len(betas) != 2:
+        raise not_adamw(path, f"betas {shown(betas)}")
+    beta1, beta2 = (_number(path, {"betas": b}, "betas", below=1.0) for b in betas)
+    return AdamWSettings(
+        _number(path, group, "lr"), (beta1, beta2), _number(path, group, "eps")
+    )
+
+
+def _item(value: Any) -> Any:
+    # Torch keeps step counts, and the learning rate of captured steps, in tensors.
+    scalar = isinstance(value, Tensor) and value.numel() == 1 and not value.is_meta
+    return value.item() if scalar else value
+
+
+def _number(
+    path: Path, group: Mapping[str, Any], name: str, *, below: float = float("inf")
+) -> float:
+    value = _item(group[name])
+    if not isinstance(value, int | float) or not 0 <= value < below:
+        raise UnreadableSource(
+            f"{path}: expected a number from 0 for {name}"
+            f"{f' below {below:g}' if isfinite(below) else ''}, got {shown(value)}. "
+            "Use a checkpoint from before."
+        )
+    return float(value)

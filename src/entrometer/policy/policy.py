@@ -1,7 +1,9 @@
-"""A loaded language model, as the passes see it."""
+"""A loaded language model, as the passes see it, and the same model moved a step."""
 
 # Axes: B sequences, T tokens, C features, V vocabulary.
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,13 +11,16 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
+from entrometer.calculus import Vector
+from entrometer.calculus.vectors import check_layout
+from entrometer.errors import InvalidValue
 from entrometer.policy.architectures import UnknownArchitecture, kind
 from entrometer.policy.precision import Precision
 
 
 @dataclass(frozen=True, eq=False)
 class Policy:
-    """A causal language model in evaluation mode, with what is trained in it.
+    """A causal language model in evaluation mode.
 
     The parameters that require a gradient are the trained ones: an adapter's, or all.
     """
@@ -24,13 +29,13 @@ class Policy:
     """A transformers model, or a PEFT model around one."""
 
     tokenizer: Any
-    """Its transformers tokenizer."""
+    """The model's transformers tokenizer."""
 
     precision: Precision
-    """What it computes in."""
+    """Precision that the model computes in."""
 
     source: str
-    """Where it came from: a name or a path."""
+    """Name or path that the policy was loaded from."""
 
     @property
     def base(self) -> nn.Module:
@@ -47,7 +52,7 @@ class Policy:
 
     @property
     def device(self) -> torch.device:
-        """Where the embedding lives, and so the inputs go."""
+        """Device of the embedding, which inputs have to be on."""
         return next(self.model.parameters()).device
 
     @property
@@ -59,7 +64,10 @@ class Policy:
         return int(getattr(embedding, "base_layer", embedding).num_embeddings)
 
     def trained(self) -> dict[str, Tensor]:
-        """The trained parameters by name, detached; they share the model's memory."""
+        """Return the trained parameters by name, detached, sharing the model's memory.
+
+        A weight tied between two places appears once, under its first name.
+        """
         return {
             name: p.detach()
             for name, p in self.model.named_parameters()
@@ -68,10 +76,9 @@ class Policy:
 
     @property
     def head_name(self) -> str | None:
-        """Name of the head's weight among the trained parameters, if it is trained.
-
-        Tied to the embedding, it goes by the embedding's name.
-        """
+        """Name of the head's weight among the trained parameters, if it is trained."""
+        # Compared by identity: a head that is tied to the embedding goes by the
+        # embedding's name.
         weight: Any = self._output_layer.weight
         for name, p in self.model.named_parameters():
             if p is weight and p.requires_grad:
@@ -94,7 +101,7 @@ class Policy:
     def hidden(
         self, input_ids: Int[Tensor, "B T"], **inputs: Tensor
     ) -> Float[Tensor, "B T C"]:
-        """Last hidden states, by the model as it is."""
+        """Return the last hidden states."""
         states: Any = self.body(input_ids=input_ids, use_cache=False, **inputs)
         hidden: Tensor = states.last_hidden_state
         return hidden
@@ -102,6 +109,8 @@ class Policy:
     @property
     def _output_layer(self) -> Any:
         base: Any = self.base
+        # The passes compute logits themselves, as head times hidden state, so anything
+        # else that the model does to its logits has to be refused.
         scales = ("logits_scaling", "logit_scale")
         scaled = [n for n in scales if getattr(base.config, n, 1.0) not in (1.0, None)]
         if scaled:
@@ -116,3 +125,36 @@ class Policy:
                 f"{kind(layer)}; train adapters on the layers below it"
             )
         return layer
+
+
+@contextmanager
+def moved(policy: Policy, direction: Vector, eta: float) -> Iterator[Policy]:
+    r"""Move the policy to $\theta + \eta v$, and back to $\theta$, to the bit.
+
+    `direction` may name all trained parameters or some; the others stay.
+    """
+    require_unmerged(policy)
+    trained = policy.trained()
+    here = {name: trained[name] for name in direction if name in trained}
+    check_layout(here, direction)
+    # A copy: subtracting the step again would leave a rounding error behind.
+    before = {name: p.clone() for name, p in here.items()}
+    try:
+        with torch.no_grad():
+            for name, p in here.items():
+                p.add_(direction[name].to(p), alpha=eta)
+        yield policy
+    finally:
+        with torch.no_grad():
+            for name, p in here.items():
+                p.copy_(before[name])
+
+
+def require_unmerged(policy: Policy) -> None:
+    """Raise for merged adapters: moving or differentiating them would do nothing."""
+    for name, module in policy.model.named_modules():
+        if hasattr(module, "base_layer") and getattr(module, "merged", False):
+            raise InvalidValue(
+                f"expected unmerged adapters, got a merged one at {name}, where it has "
+                "no effect; call model.unmerge_adapter()"
+            )

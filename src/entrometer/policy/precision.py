@@ -1,39 +1,83 @@
-"""What a policy computes in, and the spy that proves it."""
+"""Precisions that a policy can compute in, and a check that nothing falls below one."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from enum import StrEnum
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from entrometer.errors import EntrometerError
+from entrometer.errors import EntrometerError, InvalidValue, nearest_name
+from entrometer.policy.float64 import true_float64
 
 
 class Precision(StrEnum):
-    """What every policy says of itself."""
+    """Precision that a policy computes in."""
 
     FLOAT32 = "float32"
     """The default."""
 
     FLOAT64 = "float64"
-    """True: not one operation below float64 on the path, or refused."""
+    """True float64: not one operation below it, or the model is refused."""
 
     BFLOAT16 = "bfloat16"
     """The model's own, to measure cost."""
 
     @property
     def dtype(self) -> torch.dtype:
-        """The type of the weights."""
+        """Type of the weights."""
         dtype: torch.dtype = getattr(torch, self.value)
         return dtype
 
 
-_BELOW = {
+def as_precision(precision: Precision | str) -> Precision:
+    """Return the precision of that name, or raise `InvalidValue`."""
+    names = [p.value for p in Precision]
+    if precision not in names:
+        raise InvalidValue(
+            f"expected a precision among {', '.join(names)}; got {precision!r}."
+            f"{nearest_name(precision, names)}"
+        )
+    return Precision(precision)
+
+
+def as_device(device: torch.device | str) -> torch.device:
+    """Return a device that this machine can hold a tensor on; raise `InvalidValue`."""
+    try:
+        return torch.empty(0, device=device).device
+    except (RuntimeError, AssertionError) as error:
+        # The first line has the reason; the others are where torch noticed it.
+        why = (str(error).splitlines() or [""])[0]
+        raise InvalidValue(
+            f"expected a device of this machine, as cpu or cuda:1; got {device!r} "
+            f"({why})."
+        ) from error
+
+
+def ready(
+    model: nn.Module, precision: Precision, device: torch.device | str = "cpu"
+) -> nn.Module:
+    """Return the model in evaluation mode, computing in `precision` on `device`."""
+    for module in model.modules():
+        # Torch drops the padding row's gradient in reverse mode but keeps its tangent
+        # in forward mode. Where text contains the padding token, which is often the
+        # end token too, the two would disagree; so it becomes a row like the others.
+        if isinstance(module, nn.Embedding):
+            module.padding_idx = None
+    # Parameters only: buffers such as rotary frequencies stay in float32, as
+    # transformers keeps them, unless true float64 replaces them.
+    for p in model.parameters():
+        p.data = p.data.to(precision.dtype)
+    if precision is Precision.FLOAT64:
+        model = true_float64(model)
+    return model.to(device).eval()
+
+
+_BELOW_FLOAT64 = {
     torch.float32,
     torch.bfloat16,
     torch.float16,
@@ -50,23 +94,20 @@ class LowPrecisionSpy(TorchDispatchMode):
     """Counts every operation whose result is a float below float64."""
 
     def __init__(self) -> None:
-        """Start with nothing found."""
+        """Start with empty counts."""
         super().__init__()  # type: ignore[no-untyped-call]
         self.found: Counter[str] = Counter()
         self.operations = 0
 
     def __torch_dispatch__(
-        self,
-        func: Callable[..., Any],
-        types: Iterable[type],
-        args: Sequence[Any] = (),
-        kwargs: Mapping[str, Any] | None = None,
+        self, func: Any, types: Any, args: Any = (), kwargs: Any = None
     ) -> Any:
-        """Run the operation and look at what it returns."""
+        """Run the operation and count it if its result is below float64."""
+        # Below autograd: the operations of backward passes are seen too.
         result = func(*args, **(kwargs or {}))
         self.operations += 1
         for leaf in tree_leaves(result):
-            if isinstance(leaf, Tensor) and leaf.dtype in _BELOW:
+            if isinstance(leaf, Tensor) and leaf.dtype in _BELOW_FLOAT64:
                 self.found[f"{func} -> {leaf.dtype}"] += 1
         return result
 

@@ -1,4 +1,4 @@
-"""Responses drawn from a policy in this process."""
+"""Draw responses from a policy in this process."""
 
 # Axes: B rows of a batch, T padded length, V vocabulary, D halvings of it, E EOS
 # tokens, N responses.
@@ -16,8 +16,7 @@ from torch import Tensor
 
 from entrometer.errors import InvalidValue
 from entrometer.policy.policy import Policy
-from entrometer.runs.rollouts import Rollouts, Sampler
-from entrometer.runs.seeds import seeds_for
+from entrometer.runs.rollouts import Rollouts, Sampler, seeds_for
 
 
 def sample(
@@ -33,36 +32,34 @@ def sample(
 ) -> Rollouts:
     r"""Draw responses from $\pi(\cdot|t_{<k}) = \mathrm{softmax}(z_k/\tau)$ itself.
 
-    No top-k, top-p, penalty or forced token: whatever the model's generation config
-    asks for is ignored, but for its EOS tokens. A response ends with its first EOS,
-    counted, or after `max_tokens`.
+    No top-k, top-p, penalty or forced token: the model's generation config is ignored,
+    except for its EOS tokens. A response ends with its first EOS, included, or after
+    `max_tokens`.
 
     Token k of a response is a function of its seed, k and $\pi(\cdot|t_{<k})$ alone.
-    The batches, the order and the number of machines change a response only by way of
-    their different rounding of $\pi$: about three tokens in a million in float32, three
-    in a hundred in bfloat16 (measured with a vocabulary of 49,152).
+    Batches, order and the number of machines change a response only through different
+    rounding of $\pi$: about three tokens in a million in float32, three in a hundred in
+    bfloat16 (measured with a vocabulary of 49,152).
 
     Args:
-        policy: What is sampled from; in evaluation mode.
+        policy: Policy in evaluation mode.
         prompts: Token ids of each prompt.
-        prompt_ids: Id of each prompt; may repeat, and its responses are then new ones.
+        prompt_ids: Id of each prompt; a repeated id gets new responses.
         responses_per_prompt: Responses drawn for each entry of `prompts`.
         temperature: $\tau$, part of the policy.
         max_tokens: Length limit.
-        seed: One number, from which `response_seeds` makes that of each response; or
-            those of each response, for a part of a larger batch.
-        batch_tokens: Most tokens in the key-value cache at once, prompts and padding
-            included. More is faster, and takes more memory.
+        seed: One number for all, or the seed of each response of a part of a batch.
+        batch_tokens: Most tokens in the key-value cache, prompts and padding included.
 
     Returns:
-        Rows prompt by prompt, not scored.
+        Unscored rows, prompt by prompt.
     """
     source = Path(policy.source).expanduser()
     sampler = Sampler(
         name="transformers",
         temperature=temperature,
         max_tokens=max_tokens,
-        # Rollouts are stored, and the folders above a model tell whose machine it was.
+        # Rollouts are stored, and the path of a model would identify the machine.
         model=source.name if source.is_dir() else policy.source,
         version=version("transformers"),
     )
@@ -82,14 +79,19 @@ def sample(
         prompt_tokens=tuple(np.asarray(row, np.int64) for row in rows),
         response_tokens=tuple(np.asarray(row, np.int64) for row in responses),
         seed=seeds,
-        text=tuple(_decode(policy.tokenizer, row) for row in responses),
+        text=tuple(
+            policy.tokenizer.decode(
+                row, skip_special_tokens=True, clean_up_tokenization_spaces=False
+            )
+            for row in responses
+        ),
         reward=np.full(len(rows), np.nan),
         sampler=sampler,
     )
 
 
 def eos_tokens(policy: Policy) -> tuple[int, ...]:
-    """Tokens that end a response: the tokenizer's EOS and the generation config's."""
+    """Return the tokens that end a response: of tokenizer and generation config."""
     config = getattr(policy.base, "generation_config", None)
     listed = getattr(config, "eos_token_id", None)
     ids = listed if isinstance(listed, list | tuple) else [listed]
@@ -124,10 +126,8 @@ def _check_prompts(
 
 
 def _batches(lengths: list[int], batch_tokens: int) -> Iterator[list[int]]:
-    """Rows of like length together, the longest first: a lack of memory shows at once.
-
-    A batch is padded to its longest row; a row above the budget goes alone.
-    """
+    """Yield rows of similar length; a row above the budget is alone."""
+    # Longest first: a lack of memory shows in the first batch.
     order = sorted(range(len(lengths)), key=lambda i: -lengths[i])
     while order:
         size = max(1, batch_tokens // lengths[order[0]])
@@ -144,12 +144,12 @@ def _draw_batch(
 ) -> list[list[int]]:
     device = policy.device
     model: Any = policy.model
-    # Drawn by NumPy: the same numbers on every device, and a longer limit only adds.
+    # Drawn by NumPy: the same numbers on every device, and a longer limit only appends.
     streams = [np.random.default_rng(seed) for seed in seeds]
     eos_E = torch.tensor(eos, dtype=torch.long, device=device)
     ids_BT, mask_BT = _left_padded(prompts, device)
     position_BT = (mask_BT.cumsum(dim=1) - 1).clamp(min=0)
-    # A few older architectures know no such argument and give all logits.
+    # A few older architectures lack this argument and return all logits.
     one = "logits_to_keep" in inspect.signature(policy.base.forward).parameters
     last_only = {"logits_to_keep": 1} if one else {}
 
@@ -190,14 +190,14 @@ def _draw_batch(
 def _draw(
     logits: Float[Tensor, "B V"], temperature: float, u: Float[Tensor, "B D"]
 ) -> Int[Tensor, " B"]:
-    r"""A token of each row, found by halving the vocabulary D times.
+    r"""Draw a token of each row by halving the vocabulary D times.
 
     At each halving the token is in the left half if $u < m_l / (m_l + m_r)$, m the
-    masses of the halves: the product of these chances is $\pi$. A row's numbers u are
-    its own, so the rows beside it have no part in the draw; and rounding moves each
-    comparison by its own relative error. Inverting the distribution function instead
-    would move thousands of boundaries at once, and change one token in a thousand.
+    masses of the halves: the product of these chances is $\pi$.
     """
+    # Rounding moves each comparison by its own relative error. Inverting the
+    # distribution function would move thousands of boundaries at once, and change one
+    # token in a thousand.
     # Float64: in float32 the noise is coarser than the rare tokens' probability.
     mass_BV = (logits.double() / temperature).softmax(dim=-1)
     if not bool(torch.isfinite(mass_BV[:, -1]).all()):
@@ -223,15 +223,8 @@ def _draw(
 def _left_padded(
     prompts: list[Sequence[int]], device: torch.device
 ) -> tuple[Int[Tensor, "B T"], Int[Tensor, "B T"]]:
-    # Left: every row's next token then lies in the same column.
+    # On the left: every row's next token is then in the same column.
     T = max(map(len, prompts))
     ids = [[0] * (T - len(p)) + list(p) for p in prompts]
     mask = [[0] * (T - len(p)) + [1] * len(p) for p in prompts]
     return torch.tensor(ids, device=device), torch.tensor(mask, device=device)
-
-
-def _decode(tokenizer: Any, tokens: list[int]) -> str:
-    text: str = tokenizer.decode(
-        tokens, skip_special_tokens=True, clean_up_tokenization_spaces=False
-    )
-    return text

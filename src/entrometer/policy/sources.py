@@ -1,6 +1,8 @@
-"""From what a user names to a directory on this machine."""
+"""From the name that a user gives for a model to a directory on this machine."""
 
 import math
+import os
+import re
 from pathlib import Path
 from textwrap import shorten
 from typing import Any
@@ -9,11 +11,17 @@ from huggingface_hub import snapshot_download
 
 from entrometer.errors import EntrometerError, nearest_name
 from entrometer.runs.atomic import DamagedFile
-from entrometer.runs.hub_names import HubName, hub_name
+from entrometer.runs.locations import HubName, hub_name
 from entrometer.runs.untrusted import JSON_LIMIT
 from entrometer.runs.untrusted import read_json as runs_json
 
-# What a model or an adapter is read from; nothing in subdirectories, nothing pickled.
+TINY = "tiny"
+"""Name of the built-in policy, which needs no directory."""
+
+MANIFEST = "manifest.json"
+"""File of a cached model that lists the others; written last."""
+
+# Files that a model or an adapter is read from: no subdirectories, nothing pickled.
 _WANTED = ["*.json", "*.safetensors", "*.jinja", "*.model", "*.txt"]
 _UNWANTED = ["*/*", "consolidated*"]
 
@@ -31,9 +39,11 @@ _LIMITS: dict[str, float] = {
     "model.safetensors.index.json": JSON_LIMIT,
 }
 
+_BARE_NAME = re.compile(r"\w[\w.-]{0,99}")
+
 
 class SourceNotFound(EntrometerError, FileNotFoundError):
-    """A model, an adapter or a file of theirs that is not there."""
+    """A model, an adapter or one of their files is missing."""
 
 
 class UnreadableSource(EntrometerError, ValueError):
@@ -41,22 +51,44 @@ class UnreadableSource(EntrometerError, ValueError):
 
 
 def find_directory(source: str | Path) -> Path:
-    """Return the directory that `source` names, fetching it if it is a hub name.
+    """Return the directory of a model: a path, a name in the cache, or a hub name.
 
-    A path that exists comes first. Only `owner/name@commit` is looked for on the hub,
-    and only if no directory `owner` is here: a mistyped path is then told, not sent
-    away.
+    A path that exists comes first, then a bare name of a complete model in the cache.
+    Only `owner/name@commit` is looked up on the hub, and only if there is no directory
+    `owner` here: a mistyped path is then reported and not sent over the network.
     """
     path = Path(source).expanduser()
-    if isinstance(source, str) and not path.exists() and not path.parent.is_dir():
-        name = hub_name(source)
-        if name is not None:
-            return _fetch(name)
-    return local_directory(path)
+    if not isinstance(source, str) or path.exists():
+        return local_directory(path)
+    if _BARE_NAME.fullmatch(source):
+        return _cached(source)
+    name = None if path.parent.is_dir() else hub_name(source)
+    return _fetch(name) if name is not None else local_directory(path)
+
+
+def model_cache() -> Path:
+    """Return the directory of models with a name: $ENTROMETER_CACHE or ~/.cache."""
+    named = os.environ.get("ENTROMETER_CACHE")
+    cache = Path(named) if named else Path.home() / ".cache" / "entrometer"
+    return cache.expanduser()
+
+
+def is_complete(directory: Path) -> bool:
+    """Return whether a cached model has every file of its manifest, in full size."""
+    try:
+        files = read_json(directory / MANIFEST).get("files")
+    except (SourceNotFound, UnreadableSource):
+        return False
+    return isinstance(files, dict) and all(
+        isinstance(listed, dict)
+        and (directory / name).is_file()
+        and (directory / name).stat().st_size == listed.get("bytes")
+        for name, listed in files.items()
+    )
 
 
 def local_directory(path: Path) -> Path:
-    """Return `path` if it is a directory, or raise with the name that was meant."""
+    """Return `path` if it is a directory, or raise with the nearest name."""
     if path.is_dir():
         return path
     if path.exists():
@@ -86,11 +118,9 @@ def read_json(path: Path) -> dict[str, Any]:
 
 
 def require_plain_files(directory: Path) -> None:
-    """Raise unless every file that a library may open here is regular and not too big.
-
-    Libraries read whole files: a link to /dev/zero would fill the memory, and a FIFO
-    would never end.
-    """
+    """Raise unless every file that a library may open is regular and not too big."""
+    # Libraries read whole files: a link to /dev/zero would fill the memory, and a FIFO
+    # would never end.
     for path in sorted(directory.iterdir()):
         limit = _LIMITS.get(path.name, _LIMITS.get(path.suffix))
         if limit is None:
@@ -108,8 +138,28 @@ def require_plain_files(directory: Path) -> None:
 
 
 def one_line(error: BaseException) -> str:
-    """What a library said, short enough to stand in a sentence."""
+    """Return a library's error in one line, short enough for a sentence."""
     return f"{type(error).__name__}: {shorten(str(error), 300, placeholder=' …')}"
+
+
+def _cached(name: str) -> Path:
+    cache = model_cache()
+    if is_complete(cache / name):
+        return cache / name
+    if (cache / name).is_dir():
+        raise SourceNotFound(
+            f"{cache / name}: this model of the cache is not complete: {MANIFEST} or a "
+            "file that it lists is missing or cut short. Prepare the model again."
+        )
+    # Beside the cache's models a directory here may have been meant.
+    models = sorted(p.name for p in cache.glob("*/") if is_complete(p))
+    nearby = [p.name for p in Path().iterdir() if p.is_dir()]
+    raise SourceNotFound(
+        f"{name}: no such directory, and no model of that name in {cache}, which has "
+        f"{', '.join(models) or 'none'}. Give a directory with a model or an adapter, "
+        f"the built-in {TINY!r}, or a hub name 'owner/name@commit'."
+        f"{nearest_name(name, [*models, *nearby, TINY])}"
+    )
 
 
 def _fetch(name: HubName) -> Path:

@@ -1,4 +1,4 @@
-"""Tensors from the files of `torch.save`, which are pickles: nothing in them is run."""
+"""Read the tensors of a `torch.save` file, a pickle, without running its content."""
 
 import logging
 import zipfile
@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-# Without it torch refuses DTensors; with it they are on its list of harmless types.
+# Importing it puts DTensors on torch's list of harmless types.
 import torch.distributed.tensor
 from torch import Tensor
 
@@ -21,7 +21,7 @@ _MESH = logging.getLogger("torch.distributed.device_mesh")
 # gigabytes from a number, or take hours for a text; no optimizer's state needs them.
 _EXPANDING = (b"bytearray", b"_codecs")
 
-# Tied weights are stored once and named twice.
+# Tied weights are stored once and named twice, so tensors may exceed the file.
 _VIEWS = 4
 
 
@@ -30,18 +30,15 @@ def read_tensors(
 ) -> dict[str, Any]:
     """Read a file that `torch.save` wrote, by torch's reader of plain data.
 
-    The tensors are views of the file: copy what has to outlast it.
-
-    Args:
-        path: The file.
-        absent: What to do if there is no such file, for the error message.
-        harmless: Types besides torch's own that may be made from it.
+    The tensors are views of the file: copy what has to outlast it. `absent` ends the
+    error message if there is no such file; `harmless` are types that the file may
+    contain besides torch's own.
     """
     require_stored(path, absent=absent)
     try:
-        with torch.serialization.safe_globals(list(harmless)), _no_word_of_meshes():
-            # Mapped: torch would believe the size of a storage that it reads, and read
-            # beyond the end of what is there.
+        with torch.serialization.safe_globals(list(harmless)), _no_mesh_warnings():
+            # Mapped: when it reads, torch trusts the size that a storage claims, and
+            # reads beyond the end of the file.
             content = torch.load(path, map_location="cpu", weights_only=True, mmap=True)
         _require_held(content, path.stat().st_size)
     except Exception as error:  # torch passes on whatever its readers raise.
@@ -55,10 +52,8 @@ def read_tensors(
 
 
 def require_stored(path: Path, *, absent: str) -> None:
-    """Raise unless a file is torch's archive, with its entries as they are, each once.
-
-    A compressed entry, or one that is listed many times, could be of any size.
-    """
+    """Raise unless a file is torch's archive, with each entry once, uncompressed."""
+    # A compressed entry, or one that is listed many times, could be of any size.
     if not path.is_file():
         raise SourceNotFound(f"{path}: no such file. {absent}")
     try:
@@ -86,15 +81,13 @@ def _damaged(path: Path, error: Exception) -> UnreadableSource:
 
 
 def _require_held(content: object, size: int) -> None:
-    """Raise if tensors are larger than the file, as views that repeat an element are.
-
-    Whoever copies or joins them would take the memory that they pretend to have.
-    """
+    """Raise if tensors exceed the file, as views that repeat an element do."""
+    # Copying or joining such views would allocate the memory that they claim.
     seen: set[int] = set()
     rest, total = [content], 0
     while rest:
         value = rest.pop()
-        # Each once: lists that hold one another twice are many times their size.
+        # Each object once: nested lists can contain one another exponentially often.
         if id(value) in seen:
             continue
         seen.add(id(value))
@@ -110,8 +103,8 @@ def _require_held(content: object, size: int) -> None:
 
 
 @contextmanager
-def _no_word_of_meshes() -> Iterator[None]:
-    """DTensors bring their mesh of processes, and torch warns that there are none."""
+def _no_mesh_warnings() -> Iterator[None]:
+    """Silence torch's warning that a DTensor's mesh of processes is missing here."""
     level = _MESH.level
     _MESH.setLevel(logging.ERROR)
     try:

@@ -1,20 +1,44 @@
-"""A policy of a million parameters, made from a seed in a second."""
+"""The built-in policy: a million parameters, drawn from a seed in a second."""
 
 from math import sqrt
 from pathlib import Path
+from string import ascii_letters, digits, punctuation
 
 import torch
+from tokenizers import AddedToken
 from torch import Generator, nn
-from transformers import GenerationConfig, Qwen2Config, Qwen2ForCausalLM
+from transformers import GenerationConfig, Qwen2Config, Qwen2ForCausalLM, Qwen2Tokenizer
 
-from entrometer.policy.fresh_adapter import put_fresh_adapter
+from entrometer.policy.adapter import put_fresh_adapter
 from entrometer.policy.policy import Policy
-from entrometer.policy.precision import Precision
-from entrometer.policy.readiness import as_precision, ready
-from entrometer.policy.tiny_tokenizer import BOS, EOS, PAD, VOCABULARY, tiny_tokenizer
+from entrometer.policy.precision import Precision, as_precision, ready
+from entrometer.policy.sources import TINY
 
-NAME = "tiny"
 LENGTH = 1024
+"""Positions of the model."""
+
+# Ids follow this order, so a new token goes last: a saved model keeps its meaning.
+SPECIAL = ("<pad>", "<bos>", "<eos>", "<unk>", "<system>", "<user>", "<assistant>")
+TAGS = ("<think>", "</think>", "<answer>", "</answer>")
+CHARACTERS = digits + "+-*/=() \n" + ascii_letters + punctuation
+
+PAD, BOS, EOS = range(3)
+
+# GPT-2's byte-level alphabet writes ASCII as it is but for the two blanks.
+_BLANKS = str.maketrans({" ": "Ġ", "\n": "Ċ"})
+
+_TOKENS = dict.fromkeys((*SPECIAL, *TAGS, *CHARACTERS.translate(_BLANKS)))
+VOCABULARY = len(_TOKENS)
+
+# An answer ends with <eos>, the messages of other roles with a line break.
+CHAT_TEMPLATE = (
+    "{{- bos_token }}"
+    "{%- for message in messages %}"
+    "{{- '<' + message.role + '>' + message.content }}"
+    "{{- eos_token if message.role == 'assistant' else '\n' }}"
+    "{%- endfor %}"
+    "{%- if add_generation_prompt %}{{- '<assistant>' }}{%- endif %}"
+)
 
 
 def tiny_policy(
@@ -24,21 +48,12 @@ def tiny_policy(
     lora_rank: int | None = None,
     lora_std: float = 0.0,
 ) -> Policy:
-    r"""Untrained Qwen2 of 998,912 parameters, with what larger models have.
+    r"""Return an untrained Qwen2 of 998,912 parameters, drawn from the seed alone.
 
-    Grouped-query attention, biases, rotary positions and a head tied to the embedding
-    are all there. Weights are drawn from the seed alone; the global generator is
-    neither read nor moved. Gains and biases are drawn too: at their usual 1 and 0, a
-    derivative that forgot them would pass.
-
-    Args:
-        seed: Seed of the weights.
-        precision: What it computes in. Weights are drawn in float32, then rounded.
-        lora_rank: Rank of an adapter on every linear layer but the head, which alone
-            is then trained; None trains the whole model.
-        lora_std: Standard deviation of the adapter's $B$. A trainer starts at 0, where
-            $\partial(BA)/\partial A = 0$: half of the gradients vanish, and with them
-            whatever a test would show.
+    It has what larger models have: grouped-query attention, biases, rotary positions
+    and a head tied to the embedding. Weights are drawn in float32, then rounded; the
+    global generator is neither read nor moved. With `lora_rank` only an adapter is
+    trained, whose $B$ has standard deviation `lora_std`; see `put_fresh_adapter`.
     """
     generator = torch.Generator().manual_seed(seed)
     model: nn.Module = _drawn_model(generator)
@@ -51,15 +66,12 @@ def tiny_policy(
         model=ready(model, precision),
         tokenizer=tiny_tokenizer(length=LENGTH),
         precision=precision,
-        source=NAME if seed == 0 else f"{NAME}, seed {seed}",
+        source=TINY if seed == 0 else f"{TINY}, seed {seed}",
     )
 
 
 def save_tiny(directory: Path | str, *, seed: int = 0) -> Path:
-    """Write the tiny policy as the model directory that any tool reads.
-
-    `load_policy` gives back the same weights, to the bit.
-    """
+    """Write the tiny policy as a model directory; `load_policy` reads it to the bit."""
     directory = Path(directory)
     policy = tiny_policy(seed)
     assert isinstance(policy.model, Qwen2ForCausalLM)
@@ -89,6 +101,8 @@ def _drawn_model(generator: Generator) -> Qwen2ForCausalLM:
     )
     with torch.no_grad():
         for name, p in model.named_parameters():
+            # Gains and biases are drawn too: at their usual 1 and 0, a derivative that
+            # forgot them would pass its test.
             if "norm" in name:
                 p.normal_(1.0, 0.1, generator=generator)
             elif "embed" in name:
@@ -97,3 +111,29 @@ def _drawn_model(generator: Generator) -> Qwen2ForCausalLM:
             else:
                 p.normal_(0.0, 1 / sqrt(p.shape[-1]), generator=generator)
     return model
+
+
+def tiny_tokenizer(*, length: int) -> Qwen2Tokenizer:
+    """Return a tokenizer of characters, tags of a reasoned answer, and roles.
+
+    `length` is the number of positions of the model. Text beyond ASCII is dropped.
+    """
+    # Qwen2's with no merges: transformers opens the tokenizer of any Qwen2 model in
+    # that class, whatever class was saved.
+    tokenizer = Qwen2Tokenizer(
+        vocab={token: i for i, token in enumerate(_TOKENS)},
+        merges=[],
+        pad_token="<pad>",
+        bos_token="<bos>",
+        eos_token="<eos>",
+        unk_token="<unk>",
+        additional_special_tokens=["<system>", "<user>", "<assistant>"],
+        chat_template=CHAT_TEMPLATE,
+        clean_up_tokenization_spaces=False,
+        model_max_length=length,
+        padding_side="left",
+    )
+    # Added and not special, so that tags survive a decoding that skips special tokens:
+    # verifiers look for them.
+    tokenizer.add_tokens([AddedToken(tag, normalized=False) for tag in TAGS])
+    return tokenizer

@@ -1,4 +1,4 @@
-"""Responses drawn by a vLLM server, asked for token ids over HTTP."""
+"""Draw responses from a vLLM server, which returns token ids over HTTP."""
 
 # Axes: N responses.
 
@@ -17,16 +17,15 @@ import numpy as np
 from jaxtyping import Int
 
 from entrometer.errors import EntrometerError, InvalidValue, MissingKey, nearest_name
-from entrometer.runs.rollouts import Rollouts, Sampler
-from entrometer.runs.seeds import seeds_for
+from entrometer.runs.rollouts import Rollouts, Sampler, seeds_for
 
 
 class ServerUnavailable(EntrometerError, ConnectionError):
-    """A server that cannot be reached, or fails at every attempt."""
+    """A server cannot be reached, or fails at every attempt."""
 
 
 class BadServerAnswer(EntrometerError, ValueError):
-    """An answer from which no response can be taken."""
+    """A server's answer contains no usable response."""
 
 
 def sample_from_server(
@@ -48,31 +47,25 @@ def sample_from_server(
 ) -> Rollouts:
     """Draw responses from the plain softmax of a served model.
 
-    Every setting that a server would take from the model's generation config is sent,
-    so no top-k, top-p, min-p, penalty or watermark is left standing. One request a
-    response, with its own seed: rows come again if the server's arithmetic does, which
-    in vLLM depends on the batch.
+    One request per response, with its own seed. Responses repeat exactly only if the
+    server's arithmetic does, which in vLLM depends on the batch.
 
     Args:
         url: Root of the server, such as `http://127.0.0.1:8000`.
         prompts: Token ids of each prompt.
         model: Name under which the server offers the model.
-        prompt_ids: Id of each prompt; may repeat, and its responses are then new ones.
+        prompt_ids: Id of each prompt; a repeated id gets new responses.
         responses_per_prompt: Responses drawn for each entry of `prompts`.
-        temperature: Part of the policy.
+        temperature: Temperature, part of the policy.
         max_tokens: Length limit.
-        seed: One number, from which `response_seeds` makes that of each response; or
-            those of each response, for a part of a larger batch.
-        eos: Tokens that end a response besides the server's own EOS: those of
-            `eos_tokens` make the server stop where sampling in this process does.
-        concurrency: Most requests under way.
+        seed: One number for all, or the seed of each response of a part of a batch.
+        eos: Tokens that end a response besides the server's own EOS; with those of
+            `eos_tokens` the server stops where `sample` does.
+        concurrency: Requests in flight at most.
         timeout: Seconds that one request may take.
-        attempts: Most tries of one request while the server is out of reach.
-        pause: Seconds before the second try; doubled for each one after.
-        api_key: Sent as a bearer token; kept nowhere.
-
-    Returns:
-        Rows prompt by prompt, not scored.
+        attempts: Tries per request while the server is unreachable.
+        pause: Seconds before the second try, doubled for each further one.
+        api_key: Sent as a bearer token, and never stored.
     """
     seeds = seeds_for(seed, prompts, prompt_ids, responses_per_prompt)
     server = _Server(
@@ -92,7 +85,7 @@ def sample_from_server(
         return _draw(server, rows[row], int(seeds[row]), sampler, list(eos))
 
     with ThreadPoolExecutor(max_workers=concurrency) as pool:
-        # The first failure is raised here, and `map` then cancels what has not begun.
+        # The first failure is raised here, and `map` then cancels pending requests.
         drawn = list(pool.map(draw, range(len(rows))))
     return Rollouts(
         prompt=np.repeat(np.asarray(prompt_ids, np.int64), responses_per_prompt),
@@ -108,6 +101,8 @@ def sample_from_server(
 def _draw(
     server: "_Server", prompt: list[int], seed: int, sampler: Sampler, eos: list[int]
 ) -> tuple[list[int], str]:
+    # Complete, so that the server takes nothing from the model's generation config: a
+    # top-k, a penalty or a watermark would make it another policy.
     request = {
         "model": sampler.model,
         "prompt": prompt,
@@ -124,7 +119,7 @@ def _draw(
         "stop_token_ids": eos,
         "return_token_ids": True,
     }
-    # Generous for ids, log-prob fields and escaped text, far below harm.
+    # Generous for ids, log-prob fields and escaped text, and far from filling memory.
     limit = 2**20 + 512 * (len(prompt) + sampler.max_tokens)
     answer = server.ask("/v1/completions", request, limit)
     try:
@@ -188,13 +183,13 @@ def _version(server: "_Server") -> str:
     try:
         return str(server.ask("/version", None, 2**16)["version"])[:64]
     except (BadServerAnswer, InvalidValue, KeyError, TypeError):
-        # Only vLLM's own server tells; what it serves is no worse for that.
+        # Only vLLM's own server has this address; others may serve the model as well.
         return "unknown"
 
 
 class _NoRedirect(HTTPRedirectHandler):
     def redirect_request(self, *_: Any, **__: Any) -> None:
-        """Refuse: a redirected POST loses its body and may carry the key elsewhere."""
+        """Refuse: a redirected POST loses its body and may send the key elsewhere."""
 
 
 @dataclass(frozen=True)
@@ -219,7 +214,7 @@ class _Server:
             )
 
     def ask(self, path: str, request: dict[str, Any] | None, limit: int) -> Any:
-        """The JSON answer, of at most `limit` bytes; tries again what may pass."""
+        """Return the JSON answer, of at most `limit` bytes; retry passing failures."""
         for attempt in range(self.attempts):
             if attempt:
                 time.sleep(self.pause * 2 ** (attempt - 1))
@@ -253,7 +248,7 @@ class _Server:
         content = bytearray()
         address = Request(self.url + path, body, headers)
         with self.opener.open(address, timeout=self.timeout) as answer:
-            # In pieces: the socket's timeout starts anew with each byte that arrives.
+            # In chunks: the socket's timeout restarts with each byte that arrives.
             while piece := answer.read1(2**16):
                 content += piece
                 if len(content) > limit:
@@ -275,6 +270,6 @@ def _complaint(error: HTTPError) -> str:
 
 
 def _shown(value: object) -> str:
-    # repr escapes control characters: what a server says may reach a terminal.
+    # repr escapes control characters: the server's text may reach a terminal.
     text = repr(value)
     return text if len(text) <= 200 else f"{text[:200]}…"

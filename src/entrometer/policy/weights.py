@@ -1,16 +1,25 @@
-"""The safetensors files of a directory, checked before anything is built from them."""
+"""Weights of a model directory by name and shape, checked before anything is built."""
 
+import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
+import torch
+from peft import LoraConfig, get_peft_model
 from safetensors import SafetensorError, safe_open
+from torch import nn
+from torch.nn.modules.module import register_module_parameter_registration_hook
+from transformers import AutoConfig, AutoModelForCausalLM
 
 from entrometer.policy.sources import (
     SourceNotFound,
     UnreadableSource,
     one_line,
     read_json,
+    require_plain_files,
 )
 
 Shapes = Mapping[str, Sequence[int]]
@@ -19,12 +28,21 @@ Shapes = Mapping[str, Sequence[int]]
 # A path could lead out of the directory, to weights that no content key covers.
 _SHARD = re.compile(r"\w[\w.-]{0,200}\.safetensors")
 
+# Settings from which configs and models make lists of that length. The largest models
+# have some hundreds; the meta device makes widths free, but not lengths.
+_COUNT = re.compile(r"layer|block|depth|expert|label|head", re.IGNORECASE)
+_MAX_COUNT = 100_000
+
+# Parameters that a config may describe beyond those of the files.
+_MAX_MISSING = 2**25
+
+# Buffers are computed, not stored: a causal mask of old architectures, rotary angles.
+_BUFFER_BYTES = 2**28
+
 
 def weight_files(directory: Path, stem: str) -> list[Path]:
-    """Return the files that weights named `stem` are loaded from.
-
-    One file, or else the shards that an index lists: the order of transformers.
-    """
+    """Return the files that weights named `stem` are loaded from."""
+    # One file first, then the shards of an index: the order of transformers.
     single = directory / f"{stem}.safetensors"
     index = directory / f"{stem}.safetensors.index.json"
     if single.is_file():
@@ -54,33 +72,31 @@ def weight_files(directory: Path, stem: str) -> list[Path]:
 
 
 def read_shapes(files: Sequence[Path]) -> dict[str, tuple[int, ...]]:
-    """Return the shape of every tensor, from the headers of the files alone.
-
-    Opening a file compares its header with its length, so a download that was cut off
-    is found here.
-    """
+    """Return the shape of every tensor, from the headers of the files alone."""
     shapes: dict[str, tuple[int, ...]] = {}
     for file in files:
         try:
+            # Opening compares the header with the file's length, so a download that
+            # was cut off fails here.
             with safe_open(file, framework="pt") as weights:
                 names = list(weights.keys())
-                own = {n: tuple(weights.get_slice(n).get_shape()) for n in names}
+                in_file = {n: tuple(weights.get_slice(n).get_shape()) for n in names}
         except (SafetensorError, OSError) as error:
             raise UnreadableSource(
                 f"{file}: not whole safetensors ({one_line(error)}). Copy or "
                 "download the file again, or use an earlier checkpoint."
             ) from error
-        if twice := shapes.keys() & own.keys():
+        if twice := shapes.keys() & in_file.keys():
             raise UnreadableSource(
                 f"{file}: expected each weight in one file, got {min(twice)} in two. "
                 "Save the model again with `save_pretrained`."
             )
-        shapes |= own
+        shapes |= in_file
     return shapes
 
 
 def absent_weights(file: Path) -> SourceNotFound | UnreadableSource:
-    """The error for weights that are not there, or only as a pickle."""
+    """Return the error for weights that are missing, or stored only as a pickle."""
     pickled = sorted(
         p.name
         for end in ("bin", "pt", "pth")
@@ -96,3 +112,98 @@ def absent_weights(file: Path) -> SourceNotFound | UnreadableSource:
         f"{file}: no such file: {file.parent} has no weights. Name the directory that "
         "a model or an adapter was saved to."
     )
+
+
+def skeleton(directory: Path, tensors: int) -> nn.Module:
+    """Return the model of a `config.json` on the meta device, without weights.
+
+    `tensors` is the number of stored tensors; a config that describes many more
+    parameters is refused before it takes time.
+    """
+    require_plain_files(directory)
+    path = directory / "config.json"
+    _require_counts(path, read_json(path))
+    automatic: Any = AutoModelForCausalLM
+    try:
+        config = AutoConfig.from_pretrained(
+            directory, local_files_only=True, trust_remote_code=False
+        )
+        # Checkpoints may keep several parameters in one tensor.
+        with _parameter_limit(4 * tensors + 256), torch.device("meta"):
+            model: nn.Module = automatic.from_config(config, trust_remote_code=False)
+    except Exception as error:  # Transformers passes on whatever a config leads to.
+        raise UnreadableSource(
+            f"{path}: transformers cannot build its model ({one_line(error)}). "
+            "Check that config.json is of a causal language model and of these weights."
+        ) from error
+    return model
+
+
+def require_filled(directory: Path, model: nn.Module, shapes: Shapes) -> None:
+    """Raise if a skeleton is much larger than the weights that are to fill it."""
+    # Transformers allocates what a config describes before it compares the two.
+    path = directory / "config.json"
+    described = sum(p.numel() for p in model.parameters())
+    stored = sum(map(math.prod, shapes.values()))
+    # Transformers names the weights that are missing, so a few may pass here.
+    if described > stored + _MAX_MISSING:
+        raise UnreadableSource(
+            f"{path}: expected a model of at most {stored} parameters, which the "
+            f"weights have, got one of {described}. Check that config.json and the "
+            "weights are of the same model."
+        )
+    buffers = sum(b.numel() * b.element_size() for b in model.buffers())
+    if buffers > _BUFFER_BYTES + 4 * stored:
+        raise UnreadableSource(
+            f"{path}: expected tables of masks or positions below the size of the "
+            f"weights, got {buffers} bytes. Check `max_position_embeddings` and the "
+            "like."
+        )
+
+
+def lora_config(rank: int, alpha: float, targets: Sequence[str]) -> LoraConfig:
+    """Return the settings of an adapter on all modules with these names."""
+    return LoraConfig(
+        task_type="CAUSAL_LM",
+        r=rank,
+        # peft stores the value as given; alpha may be a fraction there.
+        lora_alpha=int(alpha) if alpha == int(alpha) else alpha,  # type: ignore[arg-type]
+        target_modules=sorted(targets),
+    )
+
+
+def adapted(model: nn.Module, config: LoraConfig) -> nn.Module:
+    """Return a skeleton with an adapter, also on the meta device."""
+    with torch.device("meta"):
+        with_adapter: nn.Module = get_peft_model(model, config)
+    return with_adapter
+
+
+def _require_counts(path: Path, config: object) -> None:
+    """Raise for a number of layers, heads and the like beyond any model's."""
+    for key, value in config.items() if isinstance(config, dict) else ():
+        number = isinstance(value, int | float)
+        if number and abs(value) > _MAX_COUNT and _COUNT.search(key):
+            raise UnreadableSource(
+                f"{path}: expected at most {_MAX_COUNT} for {key}, got {value}. Check "
+                "that config.json is of this model."
+            )
+        _require_counts(path, value)
+
+
+@contextmanager
+def _parameter_limit(limit: int) -> Iterator[None]:
+    """Stop the construction of a model with more parameters than that."""
+    count = 0
+
+    def add(module: nn.Module, name: str, parameter: nn.Parameter | None) -> None:
+        nonlocal count
+        count += parameter is not None
+        if count > limit:
+            raise ValueError(f"more than {limit} parameters, by name")
+
+    hook = register_module_parameter_registration_hook(add)
+    try:
+        yield
+    finally:
+        hook.remove()

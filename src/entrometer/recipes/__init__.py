@@ -1,4 +1,4 @@
-"""Complete configs by name, each a function."""
+"""Complete training configs by name."""
 
 from collections.abc import Callable
 
@@ -15,7 +15,7 @@ RECIPES: dict[str, Callable[[], TrainConfig]] = {
 
 
 def recipe(name: str) -> TrainConfig:
-    """Return the config of that name."""
+    """Return the training config of that name."""
     if name not in RECIPES:
         raise MissingKey(
             f"expected a recipe of {sorted(RECIPES)}, got {name!r}; name one of them."

@@ -1,13 +1,13 @@
-"""The reference run, and its twin of a minute."""
+"""The reference run of the studies, and a version of it that takes a minute."""
 
 from entrometer.training.config import AdapterConfig, ImitationConfig, TrainConfig
 
 
 def reference() -> TrainConfig:
-    """SmolLM2-135M learns chains of sums: the run that the studies are about.
+    """Return the config of the studies' run: SmolLM2-135M learns chains of sums.
 
-    The adapter is small enough for a checkpoint, weights and both moments, to be
-    committed; imitation ends where the policy still has something to explore.
+    The adapter is small enough to commit a checkpoint with weights and both moments;
+    imitation ends while the policy still explores.
     """
     return TrainConfig(
         policy="smollm2",
@@ -27,11 +27,10 @@ def reference() -> TrainConfig:
 
 
 def tiny_twin() -> TrainConfig:
-    """The tiny policy learns the format, every parameter trained, in a minute.
+    """Return a config that trains all parameters of the tiny policy in a minute.
 
-    Imitation ends when half of the responses have the format: the rest of it is what
-    reward can teach so small a policy in that time. Sums it cannot; see
-    `docs/training.md`.
+    Imitation ends when half of the responses have the format, and reward teaches the
+    other half. So small a policy does not learn sums; see `docs/training.md`.
     """
     return TrainConfig(
         policy="tiny",

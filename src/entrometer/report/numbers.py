@@ -1,14 +1,37 @@
-"""Numbers as people read them: rounded to their standard error, with a true minus."""
+"""Numbers as text: rounded to their standard error, with a true minus."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
 
 MISSING = "–"
-"""What was not measured."""
+"""Stands for a value that was not measured."""
+
+
+class Interval(NamedTuple):
+    """A value with its 95% interval; NaN if it was not measured."""
+
+    value: float
+    low: float
+    high: float
+
+    @classmethod
+    def of(cls, row: Any, name: str) -> "Interval":
+        """Return one quantity of a row of a table."""
+        return cls(*(getattr(row, name + end) for end in ("", "_low", "_high")))
+
+    @property
+    def known(self) -> bool:
+        """Whether the value was measured."""
+        return math.isfinite(self.value)
+
+    def __str__(self) -> str:
+        """The value and the ends, rounded to what the width can tell."""
+        return with_interval(*self)
 
 
 def number(x: float | int, digits: int = 3) -> str:
-    """A number with so many significant digits."""
+    """Return a number with so many significant digits."""
     if not math.isfinite(x):
         return _special(x)
     if float(x).is_integer() and abs(x) < 1e6:
@@ -19,7 +42,7 @@ def number(x: float | int, digits: int = 3) -> str:
 
 
 def with_error(value: float, error: float) -> str:
-    """A value ± its standard error, both cut to two digits of the error."""
+    """Return a value ± its standard error, rounded to two digits of the error."""
     if not math.isfinite(value):
         return _special(value)
     if not (math.isfinite(error) and error > 0):
@@ -31,22 +54,27 @@ def with_error(value: float, error: float) -> str:
 
 
 def interval(low: float, high: float) -> str:
-    """The ends of an interval, cut to what its width can tell."""
-    return _cut((low, high), low, high, "[{}, {}]")
+    """Return the ends of an interval, rounded to what its width can tell."""
+    return _rounded((low, high), low, high, "[{}, {}]")
 
 
 def with_interval(value: float, low: float, high: float) -> str:
-    """A value and the ends of its interval, all cut to what the width can tell."""
-    return _cut((value, low, high), low, high, "{} [{}, {}]")
+    """Return a value and its interval, rounded to what the width can tell."""
+    return _rounded((value, low, high), low, high, "{} [{}, {}]")
+
+
+def signed_interval(value: float, low: float, high: float) -> str:
+    """Return a change and its interval for a terminal, with signs and ASCII alone."""
+    return f"{value:+.3g} [{low:+.3g}, {high:+.3g}]"
 
 
 def rate(eta: float) -> str:
-    """A learning rate in a sentence, on one line."""
+    """Return a learning rate for a sentence, with spaces that do not break."""
     return f"η\u00a0=\u00a0{number(eta, 2)}"
 
 
 def percent(x: float) -> str:
-    """A share as per cent, with two significant digits."""
+    """Return a share in per cent, with two significant digits."""
     if not math.isfinite(100 * x):
         return number(x)
     if abs(x) >= 0.995:
@@ -54,7 +82,14 @@ def percent(x: float) -> str:
     return f"{number(100 * x, 2)}%"
 
 
-def _cut(numbers: Sequence[float], low: float, high: float, form: str) -> str:
+def span(values: Iterable[float], digits: int = 2) -> str:
+    """Return the smallest and the largest value, or one number if they look equal."""
+    known = list(values)
+    low, high = number(min(known), digits), number(max(known), digits)
+    return low if low == high else f"{low} to {high}"
+
+
+def _rounded(numbers: Sequence[float], low: float, high: float, form: str) -> str:
     if any(map(math.isnan, numbers)):
         return number(numbers[0]) if len(numbers) > 2 else MISSING
     if not (all(map(math.isfinite, numbers)) and high > low):
@@ -66,8 +101,8 @@ def _cut(numbers: Sequence[float], low: float, high: float, form: str) -> str:
 
 
 def _rounding(largest: float, error: float) -> tuple[float, int]:
-    """A power of ten to divide by, and the decimals that are then left."""
-    # A power of ten below this one is 0.
+    """Return a power of ten to divide by, and the decimals to show after it."""
+    # Below 1e-300 the power of ten would underflow to 0.
     exponent = max(-300, math.floor(math.log10(largest)))
     scale = 10.0**exponent if exponent < -4 or exponent > 5 else 1.0
     smallest = max(error / scale, 1e-12)

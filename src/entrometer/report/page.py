@@ -1,143 +1,78 @@
-"""Runs as one page of HTML that needs nothing but itself."""
+"""Finished runs as one self-contained HTML page, or as figure files."""
 
-from collections.abc import Sequence
+import json
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from io import StringIO
 from pathlib import Path
+from typing import Any
 
 import jinja2
-from markupsafe import Markup
 
 from entrometer.errors import InvalidValue
-from entrometer.report import tables
-from entrometer.report.agreement import agreements
-from entrometer.report.draining import draining, draining_tokens
-from entrometer.report.figures import plots
-from entrometer.report.heat.choose import BUDGET as TOKENS
-from entrometer.report.heat.page import heat, heated
-from entrometer.report.influence import influences
+from entrometer.report import training
+from entrometer.report.kinds import FinishedRun, PageParts
+from entrometer.report.measure.samples import Samples
 from entrometer.report.plot import Plot
-from entrometer.report.read import (
-    ComparisonRun,
-    InfluenceRun,
-    KernelRun,
-    MeasurementRun,
-    Run,
-    TrainingRun,
-    read_runs,
-)
-from entrometer.report.remedies import remedies, strengths
-from entrometer.report.samples import BUDGET, Checkpoint, by_checkpoint
-from entrometer.report.settings import flat
+from entrometer.report.read import TRAINING, Kinds, read_runs
 from entrometer.report.style import save, style
 from entrometer.report.svg import inline_svg
-from entrometer.report.table import Table
+from entrometer.report.table import Table, rows_table
 from entrometer.report.text import carried, shown
-from entrometer.report.whole import whole_kernels
 from entrometer.runs import atomic_write
+from entrometer.runs.rows import table_classes
 from entrometer.version import __version__
 
 FORMATS = ("svg", "png", "pdf")
-
-
-@dataclass(frozen=True)
-class Drawn:
-    """A figure of the page."""
-
-    plot: Plot
-    svg: Markup
+_DEEPEST = 4
+"""Levels of nested settings that get a line each."""
+Group = tuple[PageParts[Any], Sequence[FinishedRun[Any]]]
+"""The runs of one kind, and what they add to the page."""
 
 
 @dataclass(frozen=True)
 class Section:
-    """What one run alone has."""
+    """The parts of the page that show a single run."""
 
-    name: str
-    sentences: tuple[str, ...]
-    warnings: tuple[str, ...]
-    changes: list[tuple[str, Table]]
+    run: FinishedRun[Any]
+    tables: list[tuple[str, Table]]
+    """Folded tables, each with its title."""
     config: list[tuple[str, str]]
     about: list[tuple[str, str]]
-    samples: list[Checkpoint]
-    left_out: int
+    samples: Samples
 
 
-def write_report(runs: Sequence[Path], out: Path) -> Path:
+def write_report(runs: Sequence[Path], out: Path, kinds: Kinds) -> Path:
     """Write finished runs as one HTML file, whole or not at all.
 
-    The file makes no request and runs no script but its own, which it has where it
-    shows tokens: a Content-Security-Policy forbids all else, and all text of the runs
-    is escaped. The same runs give the same bytes.
+    The file makes no request and runs no script but its own, which it has if it shows
+    tokens: a Content-Security-Policy forbids all else, and all text of the runs is
+    escaped. The same runs give the same bytes.
 
     Args:
-        runs: Directories of measurements, of influence, of kernels, of comparisons of
-            interventions and of training runs; several are compared.
-        out: The file to write; its directory is made.
+        runs: Directories of finished runs, of any kinds; several are compared.
+        out: The file to write; its directory is created.
+        kinds: Kinds of runs by the name that manifests give. Training runs need none.
 
     Returns:
         `out`.
     """
-    page = report_page(runs)
+    page = report_page(runs, kinds)
     out.parent.mkdir(parents=True, exist_ok=True)
     with atomic_write(out) as file:
         file.write(page.encode())
     return out
 
 
-def report_page(runs: Sequence[Path]) -> str:
-    """The page of finished runs, as text."""
-    return render(read_runs(runs))
-
-
-def draw_figures(run: Path) -> dict[str, str]:
-    """Each figure of a run as SVG, by the name of its file."""
-    drawn = {}
-    with style():
-        for plot in plots(read_runs([run]))[0]:
-            file = StringIO()
-            plot.draw().savefig(file, format="svg", metadata={"Date": None})
-            drawn[plot.key] = file.getvalue()
-    return drawn
-
-
-def write_figures(
-    run: Path, directory: Path, formats: Sequence[str] = ("svg", "png")
-) -> list[Path]:
-    """Write each figure of a run as files for a paper, and return them.
-
-    Args:
-        run: Directory of a measurement of any kind or of a training run.
-        directory: Where to; it is made.
-        formats: Any of `svg`, `png` and `pdf`.
-    """
-    unknown = [f for f in formats if f not in FORMATS]
-    if unknown:
-        raise InvalidValue(
-            f"expected formats among {', '.join(FORMATS)}, got {unknown[0]!r}; name "
-            "those"
-        )
-    read = read_runs([run])
-    directory.mkdir(parents=True, exist_ok=True)
-    written = []
-    with style():
-        for plot in plots(read)[0]:
-            for suffix in formats:
-                path = directory / f"{plot.key}.{suffix}"
-                # Drawn anew: a layout depends on those that were made before it.
-                save(plot.draw(), path)
-                written.append(path)
-    return written
-
-
-def render(runs: Sequence[Run]) -> str:
-    """The page of these runs."""
-    measured = [run for run in runs if isinstance(run, MeasurementRun)]
-    influential = [run for run in runs if isinstance(run, InfluenceRun)]
-    compared = [run for run in runs if isinstance(run, ComparisonRun)]
-    found, missing = plots(runs)
+def report_page(runs: Sequence[Path], kinds: Kinds) -> str:
+    """Return the HTML page of finished runs; see `write_report`."""
+    read = read_runs(runs, kinds)
+    groups = _groups(read, kinds)
+    plots, missing = _plots(groups)
     with style():
         figures = [
-            Drawn(p, inline_svg(p.draw(), p.key, p.title, p.description)) for p in found
+            (p, inline_svg(p.draw(), p.key, p.title, p.description)) for p in plots
         ]
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(Path(__file__).parent),
@@ -148,55 +83,116 @@ def render(runs: Sequence[Run]) -> str:
         keep_trailing_newline=True,
     )
     environment.filters |= {"shown": shown, "carried": carried}
-    tokens = influences(influential)
-    glance = [tables.headline(measured), draining_tokens(tokens), draining(tokens)]
-    whole = [
-        tables.terms(measured),
-        tables.variances(measured),
-        tables.evaluations([run for run in runs if isinstance(run, TrainingRun)]),
-        whole_kernels([run for run in runs if isinstance(run, KernelRun)]),
-        agreements(compared),
-        remedies(compared),
+    maps = [
+        parts.tokens(members, len(read)) for parts, members in groups if parts.tokens
     ]
-    folded = [("Interventions at other strengths", strengths(compared))]
+    folded = [
+        (name, make(members))
+        for parts, members in groups
+        for name, make in parts.folded.items()
+    ]
+    headline = [make(members) for parts, members in groups for make in parts.headline]
+    tables = [make(members) for parts, members in groups for make in parts.tables]
     return environment.get_template("page.html.j2").render(
-        title=_title(runs),
-        sections=[_section(run, len(runs)) for run in runs],
-        headline=[t for t in glance if t],
+        title=read[0].title if len(read) == 1 else f"{len(read)} runs compared",
+        sections=[
+            _section(run, parts, len(read))
+            for run in read
+            for parts, members in groups
+            if run.kind == members[0].kind
+        ],
+        headline=[t for t in headline if t],
         figures=figures,
         missing=missing,
-        tables=[t for t in whole if t],
+        tables=[t for t in tables if t],
         folded=[(name, t) for name, t in folded if t],
-        heats=heated(tokens, TOKENS * len(influential) // len(runs)),
-        heat=heat(tokens),
+        tokens=next((m for m in maps if m), None),
         version=__version__,
     )
 
 
-def _section(run: Run, runs: int) -> Section:
-    if isinstance(run, TrainingRun):
-        steps = run.metrics["step"]
-        told = f"A training run of {int(steps.max()):,} steps." if steps.size else ""
-        settings = flat(run.config)
-        return Section(run.name, (told,), run.warnings, [], settings, [], [], 0)
-    samples: list[Checkpoint] = []
-    left_out = 0
-    if isinstance(run, MeasurementRun):
-        samples, left_out = by_checkpoint(run.tables.samples, BUDGET // runs)
+def draw_figures(run: Path, kinds: Kinds) -> dict[str, str]:
+    """Return each figure of a run as SVG, by the name of its file."""
+    drawn = {}
+    with style():
+        for plot in _plots(_groups(read_runs([run], kinds), kinds))[0]:
+            file = StringIO()
+            plot.draw().savefig(file, format="svg", metadata={"Date": None})
+            drawn[plot.key] = file.getvalue()
+    return drawn
+
+
+def write_figures(
+    run: Path, directory: Path, formats: Sequence[str], kinds: Kinds
+) -> list[Path]:
+    """Write each figure of a run as files for a paper, and return their paths.
+
+    Args:
+        run: Directory of a finished run.
+        directory: Where to write; it is created.
+        formats: Any of `svg`, `png` and `pdf`.
+        kinds: Kinds of runs by the name that manifests give.
+    """
+    unknown = [f for f in formats if f not in FORMATS]
+    if unknown:
+        raise InvalidValue(
+            f"expected formats among {', '.join(FORMATS)}, got {unknown[0]!r}; name "
+            "those"
+        )
+    plots, _ = _plots(_groups(read_runs([run], kinds), kinds))
+    directory.mkdir(parents=True, exist_ok=True)
+    written = []
+    with style():
+        for plot in plots:
+            for suffix in formats:
+                path = directory / f"{plot.key}.{suffix}"
+                # Drawn anew: saving a figure changes its layout, and so later files.
+                save(plot.draw(), path)
+                written.append(path)
+    return written
+
+
+def _groups(runs: Sequence[FinishedRun[Any]], kinds: Kinds) -> list[Group]:
+    """Return the runs by kind, in the order of the kinds, trainings last."""
+    groups: list[Group] = []
+    for name in (*kinds, TRAINING):
+        if members := [run for run in runs if run.kind == name]:
+            parts = training.PARTS if name == TRAINING else kinds[name].parts()
+            if parts == PageParts():
+                tables = table_classes(kinds[name].tables)
+                parts = PageParts(tables=[partial(rows_table, name=t) for t in tables])
+            groups.append((parts, members))
+    return groups
+
+
+def _plots(groups: Sequence[Group]) -> tuple[list[Plot], list[str]]:
+    """Return the figures that there are numbers for, and the subjects of the others."""
+    made = {
+        n: make(members)
+        for parts, members in groups
+        for n, make in parts.figures.items()
+    }
+    return [p for p in made.values() if p], [n for n, p in made.items() if not p]
+
+
+def _section(run: FinishedRun[Any], parts: PageParts[Any], runs: int) -> Section:
     return Section(
-        name=run.name,
-        sentences=run.sentences,
-        warnings=run.warnings,
-        changes=tables.changes(run) if isinstance(run, MeasurementRun) else [],
-        config=flat(run.config),
-        about=flat(run.about),
-        samples=samples,
-        left_out=left_out,
+        run=run,
+        tables=parts.run_tables(run) if parts.run_tables else [],
+        config=list(_flat(run.config)),
+        about=list(_flat(run.about)),
+        samples=parts.samples(run, runs) if parts.samples else Samples([], 0),
     )
 
 
-def _title(runs: Sequence[Run]) -> str:
-    if len(runs) > 1:
-        return f"{len(runs)} runs compared"
-    run = runs[0]
-    return f"Training run {run.name}" if isinstance(run, TrainingRun) else run.title
+def _flat(
+    value: Any, name: str = "", depth: int = _DEEPEST
+) -> Iterator[tuple[str, str]]:
+    """Yield nested settings by dotted name: text as it is, the rest as JSON."""
+    if isinstance(value, Mapping) and (value or not name) and depth:
+        for key, inner in value.items():
+            yield from _flat(inner, f"{name}.{key}" if name else key, depth - 1)
+    elif isinstance(value, str):
+        yield name, value
+    else:
+        yield name, json.dumps(value, ensure_ascii=False)

@@ -1,30 +1,175 @@
-"""A figure before it is drawn: what it shows, in a picture, a sentence and a table."""
+"""A figure before it is drawn, and the rows of a result table that it shows."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 
-from matplotlib.figure import Figure
+import numpy as np
 
-from entrometer.report.table import Table
+from entrometer.report.cells import Cell
+from entrometer.report.kinds import FinishedRun
+from entrometer.report.table import Table, table
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+Item = TypeVar("Item")
+Row = TypeVar("Row")
+Tables = TypeVar("Tables")
 
 
 @dataclass(frozen=True)
 class Plot:
-    """One figure of a report."""
+    """One figure of a report: a picture, a sentence and a table."""
 
     key: str
-    """Its place in the page, and the name of its file."""
-
+    """Anchor in the page, and the name of the figure's file."""
     title: str
-
     caption: str
-    """What to see, in a sentence."""
-
+    """What to see, in a sentence or two."""
     description: str
-    """What is drawn against what, for a reader who does not see it."""
-
+    """What is drawn against what, for a screen reader."""
     table: Table
     """The numbers that are drawn, and those that there was no room for."""
+    draw: "Callable[[], Figure]"
+    """Draws the picture; to be called inside `style()`."""
 
-    draw: Callable[[], Figure]
-    """To be called inside `style()`."""
+
+class Subject(NamedTuple):
+    """What a row is about."""
+
+    run: str
+    checkpoint: str
+    update: str
+    """The update, or the metric of a kernel."""
+    precision: str
+    """The precision, or the minibatch of a comparison."""
+
+
+@dataclass(frozen=True)
+class RowsBySubject(Generic[Row]):
+    """Rows of one result table by what they are about."""
+
+    rows: Mapping[Subject, list[Row]]
+    most: int
+    """Number of subjects that the figure has room for."""
+
+    @cached_property
+    def names(self) -> dict[Subject, str]:
+        """A short name for each subject."""
+        return distinct_names(list(self.rows))
+
+    @cached_property
+    def every(self) -> list[Row]:
+        """All rows."""
+        return [row for subset in self.rows.values() for row in subset]
+
+    @cached_property
+    def drawn(self) -> dict[str, list[Row]]:
+        """Rows of the subjects that are drawn, by the name of the subject."""
+        return {self.names[s]: self.rows[s] for s in spread(list(self.rows), self.most)}
+
+    @property
+    def omitted(self) -> str:
+        """A sentence for the subjects that the figure has no room for."""
+        return omitted(self.drawn, self.rows)
+
+    def table(
+        self,
+        caption: str,
+        columns: Mapping[str, Cell],
+        *,
+        label_columns: int = 1,
+        most: int | None = None,
+    ) -> Table:
+        """Return the rows as a table, after a column with the name of the subject.
+
+        Args:
+            caption: What the rows are, with units.
+            columns: Text of a row's cell, by the head of the column.
+            label_columns: Number of columns with text, the subject being the first.
+            most: Largest number of rows, evenly spaced; all by default.
+        """
+        pairs = [
+            (self.names[s], row) for s, subset in self.rows.items() for row in subset
+        ]
+        kept = pairs if most is None else spread(pairs, most)
+        some = f"; {len(kept):,} of {len(pairs):,}" if len(kept) < len(pairs) else ""
+        return table(
+            caption + some,
+            ("subject", *columns),
+            [[name, *(cell(row) for cell in columns.values())] for name, row in kept],
+            label_columns=label_columns,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class RowsFigure(Generic[Tables, Row]):
+    """A figure of the rows of one result table: call it with runs for its plot."""
+
+    key: str
+    title: str
+    rows: Callable[[FinishedRun[Tables]], Iterable[tuple[Subject, Row]]]
+    """Rows of a run that can be drawn, with their subjects."""
+    most: int
+    """Number of subjects that the figure has room for."""
+    caption: Callable[[RowsBySubject[Row]], str]
+    description: str
+    table_caption: str
+    columns: Mapping[str, Cell]
+    label_columns: int = 1
+    most_rows: int | None = None
+    draw: "Callable[[dict[str, list[Row]]], Figure]"
+    """Draws the rows by the name of their subject."""
+
+    def __call__(self, runs: Sequence[FinishedRun[Tables]]) -> Plot | None:
+        """Return the plot of some runs; None if they have no row for it."""
+        rows = by_subject((pair for run in runs for pair in self.rows(run)), self.most)
+        if rows is None:
+            return None
+        return Plot(
+            key=self.key,
+            title=self.title,
+            caption=self.caption(rows) + rows.omitted,
+            description=self.description,
+            table=rows.table(
+                self.table_caption,
+                self.columns,
+                label_columns=self.label_columns,
+                most=self.most_rows,
+            ),
+            draw=lambda: self.draw(rows.drawn),
+        )
+
+
+def by_subject(
+    pairs: Iterable[tuple[Subject, Row]], most: int
+) -> RowsBySubject[Row] | None:
+    """Group rows by subject, in order of first appearance; None without any row."""
+    rows: dict[Subject, list[Row]] = {}
+    for subject, row in pairs:
+        rows.setdefault(subject, []).append(row)
+    return RowsBySubject(rows, most) if rows else None
+
+
+def distinct_names(subjects: Sequence[Subject]) -> dict[Subject, str]:
+    """Name each subject by the parts in which they differ, or by its checkpoint."""
+    columns = list(zip(*subjects, strict=True))
+    differ = [i for i, column in enumerate(columns) if len(set(column)) > 1] or [1]
+    return {s: ", ".join(s[i] for i in differ) for s in subjects}
+
+
+def spread(items: Sequence[Item], most: int) -> list[Item]:
+    """Return at most so many items, evenly from the first to the last."""
+    if len(items) <= most:
+        return list(items)
+    return [items[round(i)] for i in np.linspace(0, len(items) - 1, most)]
+
+
+def omitted(drawn: Iterable[object], every: Iterable[object]) -> str:
+    """Return a sentence for the subjects that a figure has no room for."""
+    drawn_count, count = len(list(drawn)), len(list(every))
+    if drawn_count == count:
+        return ""
+    return f" Drawn are {drawn_count} of {count}; the table has all."

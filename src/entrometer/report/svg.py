@@ -1,4 +1,4 @@
-"""A figure as SVG inside a page, in the page's own colours."""
+"""A figure as inline SVG, in the colours of the page's style sheet."""
 
 import re
 import xml.etree.ElementTree as ET
@@ -7,36 +7,19 @@ from io import BytesIO
 from markupsafe import Markup
 from matplotlib.figure import Figure
 
-from entrometer.report.style import (
-    BLACK,
-    BLUE,
-    GREY,
-    GRID,
-    OCHRE,
-    PAPER,
-    PURPLE,
-    RED,
-    TEAL,
-)
+from entrometer.report import style
 
 _SVG = "{http://www.w3.org/2000/svg}"
 _HREF = "{http://www.w3.org/1999/xlink}href"
-_COLOURS = {
-    BLACK: "currentColor",
-    GRID: "var(--grid)",
-    BLUE: "var(--blue)",
-    RED: "var(--red)",
-    OCHRE: "var(--ochre)",
-    GREY: "var(--grey)",
-    TEAL: "var(--teal)",
-    PURPLE: "var(--purple)",
-    PAPER: "var(--paper)",
+_NAMES = ("grid", "blue", "red", "ochre", "grey", "teal", "purple", "paper")
+_COLOURS = {style.BLACK: "currentColor"} | {
+    getattr(style, name.upper()): f"var(--{name})" for name in _NAMES
 }
 _COLOUR = re.compile("|".join(_COLOURS))
 
 
 def inline_svg(figure: Figure, key: str, title: str, description: str) -> Markup:
-    """Draw a figure for a page that turns dark when its reader's screen does.
+    """Return a figure as SVG for a page that may be light or dark.
 
     Colours become those of the page's style sheet, ids begin with `key`, and `title`
     and `description` are what a screen reader says.
@@ -46,7 +29,7 @@ def inline_svg(figure: Figure, key: str, title: str, description: str) -> Markup
     root = ET.fromstring(file.getvalue())
     for parent in list(root.iter()):
         for child in list(parent):
-            # Its one rule would bind the whole page, whose style sheet has it too.
+            # A <style> inside an inline SVG would apply to the whole page.
             if child.tag in (f"{_SVG}style", f"{_SVG}metadata"):
                 parent.remove(child)
     for element in root.iter():
@@ -61,7 +44,7 @@ def inline_svg(figure: Figure, key: str, title: str, description: str) -> Markup
         element.text = words
         root.insert(0, element)
     ET.register_namespace("", "http://www.w3.org/2000/svg")
-    # Text is escaped by the serialiser.
+    # The serialiser escapes text, so that the markup is safe.
     return Markup(ET.tostring(root, encoding="unicode"))
 
 
@@ -83,7 +66,7 @@ def _adapt(element: ET.Element, key: str) -> None:
 
 
 def _share(group: ET.Element) -> None:
-    """Say once what all marks of a group look like, and place them to a hundredth."""
+    """Move the style that all marks of a group share to the group: fewer bytes."""
     marks = [mark for mark in group if mark.tag == f"{_SVG}use"]
     for mark in marks:
         mark.attrib |= {

@@ -1,7 +1,14 @@
-"""A table for the page: a caption, heads, and cells that are already text."""
+"""Tables of a report page: a caption, heads, and cells of text."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from typing import Any
+
+from entrometer.report.kinds import FinishedRun
+from entrometer.report.numbers import number
+
+MOST_ROWS = 50
+"""Rows shown of each table of a kind of run that has no page parts."""
 
 
 @dataclass(frozen=True)
@@ -10,27 +17,59 @@ class Table:
 
     caption: str
     """What the rows are, with units."""
-
     heads: tuple[str, ...]
-
     rows: tuple[tuple[str, ...], ...]
-
-    words: int = 1
-    """So many columns at the left are names; the others are numbers."""
-
+    label_columns: int = 1
+    """Number of columns at the left with text; the others have numbers."""
     code: tuple[int, ...] = ()
-    """Columns of names that are to be typed."""
+    """Columns whose text is code."""
 
 
 def table(
-    caption: str, heads: Sequence[str], rows: Sequence[Sequence[str]], words: int = 1
+    caption: str,
+    heads: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    *,
+    label_columns: int = 1,
 ) -> Table:
-    """A table without the columns of names that say the same in every row."""
-    names = [i for i in range(words) if len({row[i] for row in rows}) > 1]
-    told = [*(names or [min(1, words - 1)]), *range(words, len(heads))]
+    """Return a table without the label columns that are the same in every row."""
+    labels = [i for i in range(label_columns) if len({row[i] for row in rows}) > 1]
+    # A table in which all labels are the same keeps the checkpoint, the second one.
+    shown = [
+        *(labels or [min(1, label_columns - 1)]),
+        *range(label_columns, len(heads)),
+    ]
     return Table(
         caption=caption,
-        heads=tuple(heads[i] for i in told),
-        rows=tuple(tuple(row[i] for i in told) for row in rows),
-        words=len(names) or 1,
+        heads=tuple(heads[i] for i in shown),
+        rows=tuple(tuple(row[i] for i in shown) for row in rows),
+        label_columns=len(labels) or 1,
     )
+
+
+def rows_table(runs: Sequence[FinishedRun[Any]], name: str) -> Table | None:
+    """Return the first rows of one table of some runs, with all of its columns."""
+    rows = [(run.name, row) for run in runs for row in getattr(run.tables, name)]
+    if not rows:
+        return None
+    columns = fields(rows[0][1])
+    labels = [f.name for f in columns if f.type is str]
+    numbers = [f.name for f in columns if f.type is not str]
+    first = rows[:MOST_ROWS]
+    fewer = f": the first {len(first)} of {len(rows):,} rows"
+    return table(
+        f"{name}{fewer if len(first) < len(rows) else ''}",
+        ("run", *labels, *numbers),
+        [
+            [run, *(getattr(row, n) for n in labels), *(_cell(row, n) for n in numbers)]
+            for run, row in first
+        ],
+        label_columns=1 + len(labels),
+    )
+
+
+def _cell(row: object, name: str) -> str:
+    value = getattr(row, name)
+    if isinstance(value, tuple):
+        return ", ".join(map(number, value))
+    return ("no", "yes")[value] if isinstance(value, bool) else number(value)

@@ -1,4 +1,4 @@
-"""Text that nobody vouches for: on a page, and in the label of a figure."""
+"""Untrusted text: on a page, and in the label of a figure."""
 
 import re
 from functools import cache
@@ -22,26 +22,26 @@ _CONTROLS = (
     *("SYN", "ETB", "CAN", "EM", "SUB", "ESC", "FS", "GS", "RS", "US"),
 )
 NOT_DRAWN = "\u25a1"
-"""Stands in a figure for a character that its font does not have."""
+"""Drawn in place of a character that the font does not have."""
 
 
 def carried(text: str) -> str:
-    """The text as HTML can carry it: NUL as \u2400, half a surrogate pair as \ufffd."""
+    """Return text that HTML can hold: NUL as \u2400, half a surrogate as \ufffd."""
     return _SURROGATE.sub("\ufffd", text.replace("\0", "\u2400"))
 
 
 def shown(text: object) -> Markup:
-    """Markup whose text content is exactly `carried(str(text))`.
+    """Return markup whose text content is exactly `carried(str(text))`.
 
-    What could not be seen is wrapped in an element of its own, which the style sheet
-    shows by its name and isolates: nothing is hidden, and nothing outside is reordered.
+    Invisible characters are wrapped in an element that the style sheet shows by name
+    and isolates: nothing is hidden, and nothing outside is reordered.
     """
     clean = _SURROGATE.sub("\ufffd", str(text))
     parts: list[str] = []
     end = 0
     for match in _UNSEEN.finditer(clean):
         parts.append(escape(clean[end : match.start()]))
-        # A carriage return would be read as a newline; as a reference it is carried.
+        # An HTML parser reads a carriage return as a newline, unless it is a reference.
         raw = carried(match[0]).replace("\r", "&#13;")
         parts.append(f'<i data-c="{_names(match[0])}">{raw}</i>')
         end = match.end()
@@ -50,14 +50,14 @@ def shown(text: object) -> Markup:
 
 
 def label(text: str, width: int = 36) -> str:
-    """The text as a figure can draw it: on one line, without what its font lacks."""
+    """Return the text on one line, with a box for characters that the font lacks."""
     head = text if len(text) <= width else text[: width - 1] + "\u2026"
     font = _font()
     drawn = "".join(
         c if c.isprintable() and font.get_char_index(ord(c)) else NOT_DRAWN
         for c in head
     )
-    # A legend leaves out what begins with an underscore or is empty.
+    # matplotlib leaves labels that are empty or begin with _ out of a legend.
     return f" {drawn}" if drawn.startswith("_") else drawn or NOT_DRAWN
 
 

@@ -1,31 +1,37 @@
-"""The run directory: tables with a checked schema, written whole or not at all."""
+"""Run directories: tables with checked schemas, written completely or not at all."""
 
-from entrometer.runs.atomic import DamagedFile, apply_umask, atomic_write, write_json
+from entrometer.runs.atomic import (
+    DamagedFile,
+    RunInUse,
+    apply_umask,
+    atomic_write,
+    hold,
+    write_json,
+)
+from entrometer.runs.columns import (
+    Metrics,
+    logged_metrics,
+    read_metrics,
+    write_metrics,
+)
 from entrometer.runs.complete import (
     IncompleteDirectory,
     checkpoints,
+    is_sealed_file,
     newest_complete,
     present,
     publish,
     seal,
     verified,
     verify,
-    vouched,
-)
-from entrometer.runs.lock import RunInUse, hold
-from entrometer.runs.metrics import (
-    Metrics,
-    logged_metrics,
-    read_metrics,
-    write_metrics,
 )
 from entrometer.runs.rollouts import (
     Rollouts,
     Sampler,
     read_rollouts,
+    response_seeds,
     write_rollouts,
 )
-from entrometer.runs.seeds import response_seeds
 from entrometer.runs.updates import (
     UpdateBatch,
     UpdateSettings,
@@ -48,6 +54,7 @@ __all__ = [
     "atomic_write",
     "checkpoints",
     "hold",
+    "is_sealed_file",
     "logged_metrics",
     "newest_complete",
     "present",
@@ -61,7 +68,6 @@ __all__ = [
     "update_path",
     "verified",
     "verify",
-    "vouched",
     "write_json",
     "write_metrics",
     "write_rollouts",

@@ -1,6 +1,7 @@
-"""Files that are whole or absent."""
+"""Durable writes: files that are complete or absent, and a lock on a run."""
 
 import json
+import logging
 import os
 import shutil
 import stat
@@ -12,26 +13,37 @@ from typing import Any, BinaryIO
 
 from entrometer.errors import EntrometerError
 
+try:
+    import fcntl
+except ImportError:  # Windows.
+    fcntl = None  # type: ignore[assignment]
+
+logger = logging.getLogger(__name__)
+
+LOCK = ".lock"
+"""File that the process working in a directory holds; never part of a seal."""
+
 
 class DamagedFile(EntrometerError, ValueError):
-    """A file that is not what its reader wrote: cut short, altered or foreign."""
+    """A file that is truncated, altered or of another kind than expected."""
 
 
 class NotWritten(EntrometerError, OSError):
     """A file that could not be written, for example because the disk is full."""
 
 
-# What torch and safetensors say of a failed write, in errors that are no OSError.
+class RunInUse(EntrometerError, RuntimeError):
+    """A run directory that another process is working in."""
+
+
+# Messages of torch and safetensors about a failed write, which they do not raise as an
+# OSError.
 _FAILED_WRITES = ("unexpected pos", "write failed", "failed writing", "os error")
 
 
 @contextmanager
 def naming_full_disk(directory: Path) -> Iterator[None]:
-    """Raise `NotWritten`, with the file's name, if libraries cannot write to a disk.
-
-    Args:
-        directory: Where files are written, at any depth.
-    """
+    """Raise `NotWritten` with the file's name if a library cannot write it."""
     try:
         yield
     except EntrometerError:
@@ -41,6 +53,7 @@ def naming_full_disk(directory: Path) -> Iterator[None]:
             words in str(error) for words in _FAILED_WRITES
         ):
             raise
+        # The libraries do not name the file: it is the one written to last.
         files = [p for p in directory.rglob("*") if p.is_file()]
         last = max(files, key=lambda p: p.stat().st_mtime_ns, default=directory)
         free = shutil.disk_usage(directory).free / 2**20
@@ -54,11 +67,11 @@ def naming_full_disk(directory: Path) -> Iterator[None]:
 
 @contextmanager
 def atomic_write(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
-    """Open a file that takes the name `path` only once it is whole and on disk.
+    """Open a file that gets the name `path` only once it is complete and on disk.
 
-    Whoever reads `path` meanwhile, or after a crash or a power cut at any point, finds
-    the old file or the new one. On an error the old file stays; a killed process may
-    leave a hidden `.tmp` file beside it, which is safe to delete.
+    A reader of `path`, during the write or after a crash or power failure at any point,
+    sees the old file or the new one. On an error the old file stays. A killed process
+    may leave a hidden `.tmp` file next to it, which is safe to delete.
 
         with atomic_write(path) as file:
             file.write(content)
@@ -70,9 +83,11 @@ def atomic_write(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
         with open(temporary, "xb") as file:
             yield file
             file.flush()
-            # A library that is given the name may have put a file of its own there:
-            # safetensors does, and only the owner may read that file.
+            # A library that is given the name may have replaced the file by another:
+            # safetensors does, and only the owner may read that one.
             os.chmod(temporary, stat.S_IMODE(os.fstat(file.fileno()).st_mode))
+            # The content must be on disk before the rename: some file systems would
+            # otherwise keep the new name with no content after a power failure.
             with open(temporary, "rb") as written:
                 os.fsync(written.fileno())
         os.replace(temporary, path)
@@ -83,18 +98,18 @@ def atomic_write(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
 
 
 def write_json(path: str | os.PathLike[str], content: Mapping[str, Any]) -> None:
-    """Write settings or words as JSON, for people too, whole or not at all."""
+    """Write indented JSON, complete or not at all."""
     with atomic_write(path) as file:
         file.write(json.dumps(content, indent=1).encode() + b"\n")
 
 
 def apply_umask(directory: Path) -> None:
-    """Give every file in a directory the mode of any new file.
+    """Give every file in a directory the mode of a newly created file.
 
-    Safetensors creates files that only their owner may read, whatever the umask says.
+    Safetensors creates files that only their owner may read, whatever the umask.
     """
-    # The umask can only be read by setting it; a file that another thread creates in
-    # between is closed to others, never open to them.
+    # The umask can only be read by setting it. A file that another thread creates in
+    # between gets too few permissions, never too many.
     mask = os.umask(0o077)
     os.umask(mask)
     for path in directory.rglob("*"):
@@ -103,8 +118,8 @@ def apply_umask(directory: Path) -> None:
 
 
 def sync_directory(directory: Path) -> None:
-    """Put the entries of a directory on disk: a rename is one of them."""
-    # Windows keeps no handle to flush.
+    """Flush the entries of a directory to disk; a rename changes one of them."""
+    # Windows has no handle of a directory to flush.
     if os.name != "posix":
         return
     descriptor = os.open(directory, os.O_RDONLY)
@@ -112,3 +127,46 @@ def sync_directory(directory: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+@contextmanager
+def hold(directory: Path) -> Iterator[None]:
+    """Lock a run directory for this process, and create it if it does not exist.
+
+    Raises `RunInUse`, with the pid of the holder, if another process has the lock. The
+    lock is the kernel's (`flock`) on the file `.lock`: it ends with its process, in
+    whatever way, and the file stays. A network file system may restrict it to one
+    machine (old NFS) or not support it; then a warning is logged and work continues.
+    """
+    directory.mkdir(parents=True, exist_ok=True)
+    # Opened without truncation: the file has the pid of the current holder.
+    descriptor = os.open(directory / LOCK, os.O_RDWR | os.O_CREAT, 0o644)
+    try:
+        if _locked(descriptor, directory):
+            os.ftruncate(descriptor, 0)
+            os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _locked(descriptor: int, directory: Path) -> bool:
+    if fcntl is None:
+        return False
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        pid = os.pread(descriptor, 32, 0).decode(errors="replace").strip() or "unknown"
+        raise RunInUse(
+            f"{directory}: expected a run that no other process uses, got one that "
+            f"process {pid} holds; wait for it or stop it, or choose another directory "
+            "with --run"
+        ) from None
+    except OSError as error:
+        logger.warning(
+            "%s: no lock on this file system (%s); let no other process use the run",
+            directory,
+            error.strerror,
+        )
+        return False
+    return True

@@ -1,4 +1,4 @@
-"""Directories that are complete, or are seen not to be."""
+"""Seals: manifests that show whether a directory is complete and unaltered."""
 
 import hashlib
 import json
@@ -6,20 +6,17 @@ import os
 import re
 import shutil
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass
 from pathlib import Path
 from secrets import token_hex
 from typing import Any
 
 from entrometer.errors import EntrometerError
-from entrometer.runs.atomic import atomic_write, sync_directory
+from entrometer.runs.atomic import LOCK, atomic_write, sync_directory
 from entrometer.runs.content import file_sha256
 from entrometer.runs.untrusted import JSON_LIMIT, open_regular, parse_json
 
 FORMAT = 1
 MANIFEST = "manifest.json"
-LOCK = ".lock"
-"""Held by the process that works in a directory; no part of what is sealed."""
 
 _ADVICE = "copy the directory again, or use an earlier checkpoint or another run"
 
@@ -27,15 +24,7 @@ _CHECKPOINT = re.compile(r"checkpoint-(\d+)")
 
 
 class IncompleteDirectory(EntrometerError, ValueError):
-    """A directory with a file missing, cut short or altered."""
-
-
-@dataclass(frozen=True, slots=True)
-class FileRecord:
-    """What a file was when its directory was sealed."""
-
-    bytes: int
-    sha256: str
+    """A directory with a missing, truncated or altered file."""
 
 
 def seal(
@@ -47,18 +36,18 @@ def seal(
     about: dict[str, Any] | None = None,
     destination: Path | None = None,
 ) -> None:
-    """Declare a directory complete: put its files on disk, then list them.
+    """Declare a directory complete: flush its files to disk, then list them.
 
-    The manifest names every file with its size and sha256 and is written last, so a
-    directory that has one was whole when it was written.
+    The manifest has the size and sha256 of every file and is written last, so a
+    directory with a manifest was complete when that was written.
 
     Args:
-        directory: What is complete.
-        only: Names of its files that are; by default all of them.
-        beside: Files outside of it without which it is not, recorded by relative path.
-        without: Folders in it that are no part of it, such as a cache.
-        about: What else the manifest should say, as JSON can hold it.
-        destination: Where it will be published; by default it stays.
+        directory: The complete directory.
+        only: Names of the files to list; all by default.
+        beside: Files outside the directory that belong to it, listed by relative path.
+        without: Folders to leave out, such as a cache.
+        about: Further content of the manifest, JSON-compatible.
+        destination: Where the directory will be moved to, if it will be.
     """
     left_out = [directory / folder for folder in without]
     inside = [
@@ -73,7 +62,8 @@ def seal(
         names = {name: directory / name for name in only}
     for path in sorted(beside):
         names[Path(os.path.relpath(path, destination or directory)).as_posix()] = path
-    files = {name: asdict(_record(path)) for name, path in names.items()}
+    files = {name: _record(path) for name, path in names.items()}
+    # File contents are on disk; now their names, and the manifest only after both.
     for folder in {path.parent for path in names.values()}:
         sync_directory(folder)
     body = {"format": FORMAT, "about": about or {}, "files": files}
@@ -82,7 +72,9 @@ def seal(
 
 
 def publish(directory: Path, destination: Path) -> None:
-    """Give a sealed directory its name, in one step, in place of what had it."""
+    """Rename a sealed directory to its final name, replacing an existing one."""
+    # A rename cannot replace a directory that has files. Killed between the two below,
+    # the old directory is still there under a hidden name and the new one as staged.
     old = destination.with_name(f".{destination.name}.{token_hex(8)}.old")
     if destination.exists():
         os.rename(destination, old)
@@ -94,15 +86,15 @@ def publish(directory: Path, destination: Path) -> None:
 def verify(
     directory: Path, *, names: Iterable[str] | None = None, beside: bool = True
 ) -> dict[str, Any]:
-    """Return what `seal` was told of a directory, or raise `IncompleteDirectory`.
+    """Return `about` of a sealed directory, or raise `IncompleteDirectory`.
 
     Files are compared by size and sha256; each is read once per process.
 
     Args:
-        directory: What was sealed.
-        names: Files to compare, each of which must be listed; by default all. With none
-            of them, the manifest alone is read.
-        beside: Whether all includes the files outside of the directory.
+        directory: The sealed directory.
+        names: Files to compare, which must be listed; all by default. With an empty
+            list only the manifest is read.
+        beside: Whether all includes the files outside the directory.
     """
     body = _read_manifest(directory)
     listed: dict[str, dict[str, Any]] = body["files"]
@@ -122,9 +114,9 @@ def verify(
 def verified(
     directory: Path, *, names: Iterable[str] | None = None, beside: bool = True
 ) -> dict[str, Any] | None:
-    """Return the same as `verify`; None if the directory is unsealed.
+    """Return `verify` of a directory; None if it is unsealed.
 
-    What other programs wrote has no manifest. Whoever reads it says so.
+    Directories of other programs have no manifest; callers warn about that.
     """
     if not (directory / MANIFEST).exists():
         return None
@@ -132,15 +124,15 @@ def verified(
 
 
 def present(path: Path) -> bool:
-    """Whether a file is there; one that a manifest lists must be, as it was written."""
-    return vouched(path) or path.is_file()
+    """Whether a file exists; raise if it differs from what a manifest lists."""
+    return is_sealed_file(path) or path.is_file()
 
 
-def vouched(path: Path) -> bool:
-    """Compare a file with the manifest that lists it; False if none does.
+def is_sealed_file(path: Path) -> bool:
+    """Compare a file with the manifest that lists it; return False if none does.
 
-    That is the manifest of its directory or, for an update batch, of the checkpoint
-    after it: training seals each checkpoint with the batches since the one before.
+    This is the manifest of its directory or, for an update batch, of the next
+    checkpoint: training seals each checkpoint with the batches since the last one.
     """
     damaged: IncompleteDirectory | None = None
     around = [path.parent, *(p for _, p in checkpoints(path.parent.parent))]
@@ -157,17 +149,17 @@ def vouched(path: Path) -> bool:
             _compare(directory, name, listed[name])
             return True
     if damaged is not None:
-        # It may be the one that lists the file.
+        # The damaged manifest may be the one that lists the file.
         raise damaged
     return False
 
 
 def damages(directory: Path) -> dict[str, IncompleteDirectory]:
-    """Return what is wrong with each listed file of a directory, by its name.
+    """Return the errors of the damaged files that a directory's manifest lists.
 
-    Nothing for a directory that is unsealed or whose manifest is damaged itself.
+    Empty for a directory that is unsealed or whose manifest itself is damaged.
     """
-    found = {}
+    errors = {}
     try:
         listed = _read_manifest(directory)["files"]
     except IncompleteDirectory:
@@ -176,22 +168,22 @@ def damages(directory: Path) -> dict[str, IncompleteDirectory]:
         try:
             _compare(directory, name, record)
         except IncompleteDirectory as error:
-            found[name] = error
-    return found
+            errors[name] = error
+    return errors
 
 
 def checkpoints(run: Path) -> list[tuple[int, Path]]:
-    """Directories `checkpoint-N` of a run by N, whether complete or not."""
-    found = []
-    for path in run.iterdir() if run.is_dir() else ():
-        match = _CHECKPOINT.fullmatch(path.name)
-        if match and path.is_dir():
-            found.append((int(match[1]), path))
-    return sorted(found)
+    """Return N and path of each `checkpoint-N` of a run, sorted, complete or not."""
+    paths = run.iterdir() if run.is_dir() else ()
+    return sorted(
+        (int(match[1]), path)
+        for path in paths
+        if (match := _CHECKPOINT.fullmatch(path.name)) and path.is_dir()
+    )
 
 
 def newest_complete(run: Path) -> tuple[Path | None, list[IncompleteDirectory]]:
-    """The last complete checkpoint of a run, and why each later one was passed over."""
+    """Return the last complete checkpoint of a run, and the errors of later ones."""
     refused: list[IncompleteDirectory] = []
     for _, path in reversed(checkpoints(run)):
         try:
@@ -227,9 +219,10 @@ def _read_manifest(directory: Path) -> dict[str, Any]:
         with open_regular(path) as file:
             raw = file.read(JSON_LIMIT + 1)
         body = parse_json(raw[:JSON_LIMIT], str(path))
-        # Every byte counts: what does not come back the same was altered.
-        whole = raw == _serialise({k: body[k] for k in ("format", "about", "files")})
-        # The hash shows that nothing was altered by accident, not who wrote it.
+        # Compared byte by byte, so that a change of whitespace shows too.
+        same = raw == _serialise({k: body[k] for k in ("format", "about", "files")})
+        # The hash protects against accidents only: anyone can compute it, so the types
+        # are checked as well.
         if not isinstance(body["about"], dict) or any(
             record.keys() != {"bytes", "sha256"} for record in body["files"].values()
         ):
@@ -243,22 +236,22 @@ def _read_manifest(directory: Path) -> dict[str, Any]:
         raise IncompleteDirectory(
             f"{path}: expected a manifest, got {type(error).__name__}; {_ADVICE}"
         ) from error
-    if not whole or body["format"] != FORMAT:
+    if not same or body["format"] != FORMAT:
         raise IncompleteDirectory(
-            f"{path}: the manifest is altered or of another version; {_ADVICE}"
+            f"{path}: the manifest was altered or is of another version; {_ADVICE}"
         )
     return dict(body)
 
 
 def _serialise(body: dict[str, Any]) -> bytes:
-    # Its own hash makes the manifest as safe as the files that it lists.
+    # The manifest contains its own hash, so that damage to it shows too.
     content = json.dumps(body, sort_keys=True)
     digest = hashlib.sha256(content.encode()).hexdigest()
     text = json.dumps(body | {"sha256": digest}, sort_keys=True, indent=1)
     return text.encode() + b"\n"
 
 
-def _record(path: Path) -> FileRecord:
+def _record(path: Path) -> dict[str, Any]:
     with open(path, "rb") as file:
         os.fsync(file.fileno())
-    return FileRecord(bytes=path.stat().st_size, sha256=file_sha256(path))
+    return {"bytes": path.stat().st_size, "sha256": file_sha256(path)}

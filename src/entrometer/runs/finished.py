@@ -3,11 +3,15 @@
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from entrometer.errors import InvalidValue
 from entrometer.runs.atomic import DamagedFile
-from entrometer.runs.complete import checkpoints, present, verified, vouched
-from entrometer.runs.metrics import Metrics, logged_metrics, read_metrics
+from entrometer.runs.columns import Metrics, logged_metrics, read_metrics
+from entrometer.runs.complete import checkpoints, is_sealed_file, present, verified
+from entrometer.runs.rows import read_rows
 from entrometer.runs.settings import CONFIG
+from entrometer.runs.tables.evaluation import Evaluated
 from entrometer.runs.untrusted import read_json
 
 _METRICS = "metrics.parquet"
@@ -78,7 +82,7 @@ def unsealed_files(run: Path) -> list[str]:
     files = [run / name for name in names if present(run / name)]
     if run / _EVALUATION not in files:
         files += _evaluations(run)
-    return [p.relative_to(run).as_posix() for p in files if not vouched(p)]
+    return [p.relative_to(run).as_posix() for p in files if not is_sealed_file(p)]
 
 
 def training_metrics(run: Path) -> Metrics:
@@ -88,18 +92,41 @@ def training_metrics(run: Path) -> Metrics:
 
 
 def evaluation_metrics(run: Path) -> Metrics | None:
-    """The evaluation with the most responses; of those the last by name."""
-    kept = run / _EVALUATION
-    files = [kept] if present(kept) else _evaluations(run)
-    tables = [t for t in map(read_metrics, files) if "step" in t and "responses" in t]
+    """Return the evaluation of a training with the most responses; None if none is.
+
+    One row per checkpoint: `step`, `prompts`, `responses`, and for each quantity x the
+    columns `x`, `x_standard_error`, `x_low`, `x_high`, and the same of `change_x`.
+    """
+    if present(run / _EVALUATION):
+        return read_metrics(run / _EVALUATION)
+    tables = [_by_checkpoint(read_rows(path, Evaluated)) for path in _evaluations(run)]
     return max(
         reversed(tables), key=lambda t: float(t["responses"].sum()), default=None
     )
 
 
+def _by_checkpoint(rows: list[Evaluated]) -> Metrics:
+    ends = {"": "", "_standard_error": "_se", "_low": "_low", "_high": "_high"}
+    names = list(dict.fromkeys(row.quantity for row in rows))
+    first = [row for row in rows if row.quantity == names[0]]
+    columns: Metrics = {
+        name: np.array([getattr(row, name) for row in first])
+        for name in ("step", "prompts", "responses")
+    }
+    for prefix, value in (("", "value"), ("change_", "change")):
+        for name in names:
+            own = [row for row in rows if row.quantity == name]
+            columns |= {
+                f"{prefix}{name}{end}": np.array([getattr(r, value + se) for r in own])
+                for end, se in ends.items()
+            }
+    return columns
+
+
 def _evaluations(run: Path) -> list[Path]:
-    tables = (path / "table.parquet" for path in sorted(run.glob("evaluation/*")))
-    return [table for table in tables if present(table)]
+    """Return the tables of finished evaluations in a training's directory."""
+    tables = sorted(run.glob("evaluation/*/results/results.parquet"))
+    return [t for t in tables if (verified(t.parents[1]) or {}).get("kind") == "eval"]
 
 
 def _are_texts(value: object) -> bool:

@@ -1,15 +1,23 @@
-"""Paths in the files of a run: relative to the run, so that both can be moved.
+"""Stored locations of models and data: relative paths, and names on the hub.
 
-A stored path begins with `./` or `../`. Anything else that a setting may hold instead
-of a path, such as the name of a model, is stored as it is.
+A path in a file of a run is relative to the run, so that both can be moved together,
+and starts with `./` or `../`. Anything else, such as the name of a model, is stored as
+it is.
 """
 
 import os
+import re
 from pathlib import Path
+from typing import NamedTuple
+
+from entrometer.errors import InvalidValue
+
+_NAME = re.compile(r"(?P<repository>[\w.-]+/[\w.-]+)(@(?P<revision>.*))?")
+_COMMIT = re.compile(r"[0-9a-f]{40}")
 
 
 def relative_path(path: str | Path, directory: Path) -> str:
-    """Return `path` as seen from `directory`, with no part of what is above both."""
+    """Return `path` relative to `directory`, without any folder above both."""
     # Links are resolved on both sides: `..` of a link is not where the link is.
     target = os.path.realpath(Path(path).expanduser())
     relative = Path(os.path.relpath(target, os.path.realpath(directory)))
@@ -18,9 +26,9 @@ def relative_path(path: str | Path, directory: Path) -> str:
 
 
 def relative_source(source: str, directory: Path) -> str:
-    """Return a model's name as it is, and its path as seen from `directory`.
+    """Return a path of a model relative to `directory`, and a name as it is.
 
-    A word without a slash counts as a name, as "tiny" is one.
+    Anything without a slash is a name, such as "tiny".
     """
     if "/" in source and Path(source).expanduser().is_dir():
         return relative_path(source, directory)
@@ -32,3 +40,32 @@ def located(stored: str, directory: Path) -> str:
     if stored.partition("/")[0] in (".", ".."):
         return os.path.normpath(os.path.join(os.path.realpath(directory), stored))
     return stored
+
+
+class HubName(NamedTuple):
+    """A repository at a commit, written `owner/name@commit`."""
+
+    repository: str
+    revision: str
+    """The commit's 40 hex digits."""
+
+
+def hub_name(text: str) -> HubName | None:
+    """Parse a name on the hub; return None if `text` does not have the form of one.
+
+    Raises without a commit: a branch or a tag can move, and the same setting would then
+    load other weights or other problems.
+    """
+    match = _NAME.fullmatch(text)
+    if match is None:
+        return None
+    repository, revision = match["repository"], match["revision"]
+    if revision is None or not _COMMIT.fullmatch(revision):
+        got = "no commit" if revision is None else f"{revision!r}"
+        raise InvalidValue(
+            f"{text}: no such directory, and a name on the Hugging Face hub is "
+            f"expected with a commit, got {got}; write {repository}@<40 hex digits> "
+            "with a commit from 'Files and versions' on its page, or give the path of "
+            "a copy"
+        )
+    return HubName(repository, revision)

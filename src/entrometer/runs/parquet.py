@@ -1,19 +1,23 @@
-"""Read Parquet files that others wrote, once their pages prove small enough."""
+"""Parquet files: written atomically, and read only if they decode to a bounded size."""
 
+import json
 import os
-from collections.abc import Callable
-from typing import BinaryIO, TypeVar
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
+from typing import Any, BinaryIO, TypeVar
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from entrometer.runs.atomic import DamagedFile
-from entrometer.runs.parquet_pages import Extent, extent
-from entrometer.runs.untrusted import open_regular
+from entrometer.runs.atomic import DamagedFile, atomic_write
+from entrometer.runs.parquet_pages import extent
+from entrometer.runs.untrusted import open_regular, parse_json
 
 Result = TypeVar("Result")
 
+# All that Arrow and Python's conversions raise for a damaged or foreign file.
 _NOT_OURS = (
     pa.ArrowException,
     ArithmeticError,
@@ -24,12 +28,18 @@ _NOT_OURS = (
     ValueError,
 )
 
-# Run-length encoding turns a billion equal values into a few bytes, so the size of a
+# Run-length encoding stores a billion equal values in a few bytes, so the size of a
 # file does not bound what it decodes to. Tables of token ids and floats have a ratio
 # below 20.
 _BYTES, _RATIO = 2**28, 64
 # A row that becomes Python objects takes about 1 KiB.
 _ROWS, _BYTES_PER_ROW = 250_000, 16
+
+
+def write_parquet(path: str | os.PathLike[str], table: pa.Table) -> None:
+    """Write a table, complete or not at all; equal tables give equal bytes."""
+    with atomic_write(path) as file:
+        pq.write_table(table, file, compression="zstd", write_page_checksum=True)
 
 
 def read_parquet(
@@ -44,12 +54,12 @@ def read_parquet(
 
     Args:
         path: The file.
-        convert: From the table to the result; it may raise what Python's conversions
-            raise.
-        expected: What the file should hold, for the error message.
-        remedy: What to do about it, for the error message.
-        as_objects: Whether `convert` makes a Python object of each row: then rows are
-            limited too.
+        convert: From the table to the result. Errors of Python's conversions count as
+            damage.
+        expected: Expected content, for the error message.
+        remedy: What to do, for the error message.
+        as_objects: Whether `convert` makes a Python object of each row; then the number
+            of rows is limited too.
     """
     with open_regular(path) as file:
         try:
@@ -73,12 +83,16 @@ def _read(file: BinaryIO, as_objects: bool) -> pa.Table:
             continue
         if not pa.types.is_primitive(kind):
             raise ValueError(f"its column {field.name!r} is of type {field.type}")
-    # The footer's own counts are not enough: pages may hold more than it says.
-    found = extent(file, parquet.metadata)
-    if as_objects and found.rows > _ROWS + size // _BYTES_PER_ROW:
-        raise ValueError(f"its {size} bytes claim {found.rows} rows")
+    # The counts of the footer are not enough: pages may hold more than it says.
+    pages = extent(file, parquet.metadata)
+    if as_objects and pages.rows > _ROWS + size // _BYTES_PER_ROW:
+        raise ValueError(f"its {size} bytes claim {pages.rows} rows")
     limit = _BYTES + _RATIO * size
-    _require(found, size, limit)
+    # At most 8 bytes per value, and as many for its offset in a list.
+    if 16 * pages.values > limit or pages.bytes > limit:
+        raise ValueError(
+            f"its {size} bytes decode to {pages.values} values and {pages.bytes} bytes"
+        )
     # Strings stay in their dictionaries until their full length is known.
     texts = [field.name for field in schema if pa.types.is_string(field.type)]
     table = pq.ParquetFile(
@@ -94,14 +108,6 @@ def _read(file: BinaryIO, as_objects: bool) -> pa.Table:
     return table
 
 
-def _require(found: Extent, size: int, limit: int) -> None:
-    # At most 8 bytes per value, and as many for its place in a list.
-    if 16 * found.values > limit or found.bytes > limit:
-        raise ValueError(
-            f"its {size} bytes decode to {found.values} values and {found.bytes} bytes"
-        )
-
-
 def _length(column: pa.ChunkedArray) -> int:
     total = 0
     for chunk in column.chunks:
@@ -111,3 +117,89 @@ def _length(column: pa.ChunkedArray) -> int:
             lengths = pc.binary_length(chunk)
         total += pc.sum(lengths.cast(pa.int64())).as_py() or 0
     return total
+
+
+def read_about(
+    table: pa.Table, key: bytes, schema: pa.Schema, *, version: int
+) -> dict[str, Any]:
+    """Return the metadata under `key`; raise `ValueError` on other columns or versions.
+
+    The message says what the file is instead; `read_parquet` puts it into a sentence.
+    """
+    about = parse_json((table.schema.metadata or {}).get(key, b"{}"), "its metadata")
+    stored = about.get("format")
+    if stored != version:
+        raise ValueError(f"its format is {stored!r}, and this version reads {version}")
+    if not table.schema.equals(schema):
+        raise ValueError(f"its columns are {table.schema.remove_metadata()}")
+    return about
+
+
+def lists_of(element: pa.DataType) -> pa.ListType:
+    """Return the type of a column of lists without nulls."""
+    return pa.list_(pa.field("element", element, nullable=False))
+
+
+def to_lists(rows: Sequence[np.ndarray], kind: pa.ListType) -> pa.ListArray:
+    """Return a column of rows of different lengths."""
+    offsets = np.cumsum([0, *(row.size for row in rows)], dtype=np.int64)
+    return pa.ListArray.from_arrays(
+        pa.array(offsets).cast(pa.int32()),
+        pa.array(np.concatenate(rows), from_pandas=False).cast(kind.value_type),
+        type=kind,
+    )
+
+
+def from_lists(column: pa.ChunkedArray) -> tuple[np.ndarray, ...]:
+    """Return the rows of a column of lists; integers as int64."""
+    rows: list[np.ndarray] = []
+    for chunk in column.chunks:
+        values = chunk.flatten().to_numpy(zero_copy_only=False)
+        if values.dtype.kind == "i":
+            values = values.astype(np.int64)
+        ends = np.cumsum(chunk.value_lengths().to_numpy())
+        rows += np.split(values, ends[:-1])
+    return tuple(rows)
+
+
+def to_table(
+    schema: pa.Schema, columns: Mapping[str, Any], key: bytes, about: Mapping[str, Any]
+) -> pa.Table:
+    """Return a table of arrays, texts and rows of arrays, with metadata under `key`."""
+    arrays = [
+        to_lists(columns[f.name], f.type)
+        if pa.types.is_list(f.type)
+        # Not as in pandas, which would turn NaN into null.
+        else pa.array(columns[f.name], f.type, from_pandas=False)
+        for f in schema
+    ]
+    metadata = {key: json.dumps(about)}
+    return pa.Table.from_arrays(arrays, schema=schema.with_metadata(metadata))
+
+
+def from_table(table: pa.Table) -> dict[str, Any]:
+    """Return the columns of `to_table` by name."""
+    return {f.name: _from_column(table[f.name], f.type) for f in table.schema}
+
+
+def _from_column(column: pa.ChunkedArray, kind: pa.DataType) -> Any:
+    if pa.types.is_list(kind):
+        return from_lists(column)
+    return tuple(column.to_pylist()) if pa.types.is_string(kind) else column.to_numpy()
+
+
+@cache
+def list_values(path: str | os.PathLike[str], column: str) -> int:
+    """Return the number of values in all rows of a column of non-empty lists.
+
+    Read from the footer, once per process: such a file never changes.
+    """
+    with open_regular(path) as file:
+        about = pq.read_metadata(file)
+    groups = [about.row_group(i) for i in range(about.num_row_groups)]
+    return sum(
+        chunk.num_values
+        for group in groups
+        for chunk in (group.column(i) for i in range(group.num_columns))
+        if chunk.path_in_schema.partition(".")[0] == column
+    )

@@ -1,7 +1,7 @@
-"""Walk the page headers of a Parquet file, to know its size before it is decoded.
+"""Page headers of a Parquet file, read to know its decoded size before decoding it.
 
-The footer repeats the counts of the pages, but a decoder believes the pages. Headers
-are Thrift structs in the compact protocol; only the fields that count are kept.
+The footer repeats the counts of the pages, but decoders trust the pages. Headers are
+Thrift structs in the compact protocol; only the fields needed here are kept.
 """
 
 from typing import BinaryIO, NamedTuple
@@ -18,7 +18,7 @@ _Struct = dict[int, "int | _Struct"]
 
 
 class Extent(NamedTuple):
-    """What the pages of a file hold, by their own headers."""
+    """Size of the pages of a file, according to their own headers."""
 
     rows: int
     values: int
@@ -40,20 +40,20 @@ def extent(file: BinaryIO, about: pq.FileMetaData) -> Extent:
             start = chunk.data_page_offset
             if chunk.has_dictionary_page:
                 start = min(start, chunk.dictionary_page_offset)
-            own, encoded = _chunk(file, start, start + chunk.total_compressed_size)
-            # An empty list still is an entry of its column, so no row has none.
-            if own != chunk.num_values or own < group.num_rows:
+            count, encoded = _chunk(file, start, start + chunk.total_compressed_size)
+            # An empty list is one entry of its column too, so every row has one.
+            if count != chunk.num_values or count < group.num_rows:
                 raise ValueError(
-                    f"the pages of {chunk.path_in_schema} have {own} values, the "
+                    f"the pages of {chunk.path_in_schema} have {count} values, the "
                     f"footer says {chunk.num_values} in {group.num_rows} rows"
                 )
-            values, size = values + own, size + encoded
+            values, size = values + count, size + encoded
         rows += group.num_rows
     return Extent(rows, values, size)
 
 
 def _chunk(file: BinaryIO, start: int, end: int) -> tuple[int, int]:
-    """Values and decompressed bytes of the pages from `start` to `end`."""
+    """Return values and decompressed bytes of the pages from `start` to `end`."""
     values = size = 0
     while start < end:
         file.seek(start)
@@ -73,7 +73,7 @@ def _chunk(file: BinaryIO, start: int, end: int) -> tuple[int, int]:
                 if not isinstance(count, int) or count < 0:
                     raise ValueError("a page has no number of values")
                 if kind == "dictionary":
-                    # A dictionary's values are in its bytes, unless they are empty.
+                    # The values of a dictionary are in its bytes, except empty ones.
                     size += 16 * count
                 else:
                     values += count
@@ -83,7 +83,7 @@ def _chunk(file: BinaryIO, start: int, end: int) -> tuple[int, int]:
 
 def _struct(file: BinaryIO, depth: int = 0) -> _Struct:
     """Read a struct of integers, flags and structs; drop strings."""
-    found: _Struct = {}
+    fields: _Struct = {}
     field = 0
     while head := _byte(file):
         kind, delta = head & 0x0F, head >> 4
@@ -91,7 +91,7 @@ def _struct(file: BinaryIO, depth: int = 0) -> _Struct:
         if kind in (1, 2):
             continue
         if kind in (4, 5, 6):
-            found[field] = _zigzag(file)
+            fields[field] = _zigzag(file)
         elif kind == 8:
             file.seek(_varint(file), 1)
         elif kind == 3:
@@ -99,10 +99,10 @@ def _struct(file: BinaryIO, depth: int = 0) -> _Struct:
         elif kind == 7:
             file.seek(8, 1)
         elif kind == _STRUCT and depth < _DEEPEST:
-            found[field] = _struct(file, depth + 1)
+            fields[field] = _struct(file, depth + 1)
         else:
             raise ValueError(f"a page header has a field of type {kind}")
-    return found
+    return fields
 
 
 def _byte(file: BinaryIO) -> int:

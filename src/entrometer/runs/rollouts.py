@@ -1,10 +1,10 @@
-"""Sampled responses, and the Parquet file that keeps them."""
+"""Sampled responses, their seeds, and the Parquet file that stores them."""
 
 # Axes: N responses.
 
-import json
 import math
 import os
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, fields
 from functools import cached_property
@@ -12,17 +12,20 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 from jaxtyping import Bool, Float, Int
 
 from entrometer.errors import InvalidValue, ShapeMismatch
-from entrometer.runs.atomic import atomic_write
-from entrometer.runs.format import read_about
-from entrometer.runs.parquet import read_parquet
-from entrometer.runs.ragged import from_lists, lists_of, to_lists
+from entrometer.runs.parquet import (
+    from_table,
+    lists_of,
+    read_about,
+    read_parquet,
+    to_table,
+    write_parquet,
+)
 
 FORMAT = 1
-"""Version of the file's layout; a reader refuses any other."""
+"""Version of the file's layout; readers refuse any other."""
 
 _KEY = b"entrometer.rollouts"
 _TOKENS = lists_of(pa.int32())
@@ -40,19 +43,19 @@ _SCHEMA = pa.schema(
 
 @dataclass(frozen=True, kw_only=True)
 class Sampler:
-    """What drew the responses: with the model, it defines the policy."""
+    """Sampling settings, which together with the model define the policy."""
 
     name: str
     """`transformers` or `vllm`."""
 
     temperature: float
-    """Part of the policy; above 0."""
+    """Sampling temperature, above 0; part of the policy."""
 
     top_p: float = 1.0
-    """Kept mass; 1 keeps the whole vocabulary."""
+    """Probability mass to sample from; 1 for the complete vocabulary."""
 
     top_k: int = 0
-    """Kept tokens; 0 keeps the whole vocabulary."""
+    """Number of tokens to sample from; 0 for the complete vocabulary."""
 
     max_tokens: int
     """Length limit: a response without EOS has this many tokens."""
@@ -64,7 +67,7 @@ class Sampler:
     """Version of the sampling library."""
 
     def __post_init__(self) -> None:
-        """Refuse what is no policy."""
+        """Raise on settings out of range."""
         if not (
             0 < self.temperature < math.inf
             and 0 < self.top_p <= 1
@@ -79,16 +82,16 @@ class Sampler:
 
 @dataclass(frozen=True, eq=False)
 class Rollouts:
-    """One row a response."""
+    """Sampled responses, one row per response."""
 
     prompt: Int[np.ndarray, " N"]
-    """Prompt ids: the unit of independence."""
+    """Prompt ids. Responses to different prompts are independent."""
 
     prompt_tokens: tuple[np.ndarray, ...]
     """Token ids of each prompt, at least one."""
 
     response_tokens: tuple[np.ndarray, ...]
-    """Token ids of each response, at least one: EOS counted, nothing after it."""
+    """Token ids of each response, at least one: up to and including EOS."""
 
     seed: Int[np.ndarray, " N"]
     """Seed of each response."""
@@ -97,13 +100,13 @@ class Rollouts:
     """Decoded responses. Untrusted: may hold control characters and markup."""
 
     reward: Float[np.ndarray, " N"]
-    """NaN where not scored."""
+    """Reward of each response; NaN if not scored."""
 
     sampler: Sampler
-    """What drew them."""
+    """Settings with which all responses were sampled."""
 
     def __post_init__(self) -> None:
-        """Refuse columns of unlike length and empty or impossible token lists."""
+        """Raise on columns of unequal length and on empty or invalid token lists."""
         columns = {f.name: len(getattr(self, f.name)) for f in fields(self)[:-1]}
         if len(set(columns.values())) != 1:
             raise ShapeMismatch(
@@ -128,13 +131,13 @@ class Rollouts:
 
     @property
     def tokens(self) -> int:
-        """Number of tokens of all responses."""
+        """Total number of tokens of all responses."""
         return int(self.length.sum())
 
     def select(
         self, index: Int[np.ndarray, " M"] | Bool[np.ndarray, " N"] | slice
     ) -> "Rollouts":
-        """The rows of an index, mask or slice, in its order."""
+        """Return the rows of an index, mask or slice, in its order."""
         rows = np.arange(self.count)[index]
         return Rollouts(
             prompt=self.prompt[rows],
@@ -148,7 +151,7 @@ class Rollouts:
 
     @classmethod
     def concatenate(cls, parts: Sequence["Rollouts"]) -> "Rollouts":
-        """All rows of the parts, in order; every part has the same sampler."""
+        """Return all rows of parts that have the same sampler, in order."""
         samplers = list(dict.fromkeys(part.sampler for part in parts))
         if len(samplers) != 1:
             raise InvalidValue(
@@ -166,30 +169,76 @@ class Rollouts:
         )
 
 
-def write_rollouts(path: str | os.PathLike[str], rollouts: Rollouts) -> None:
-    """Write a Parquet file, whole or not at all.
+def response_seeds(
+    seed: int, prompt_ids: Sequence[int], responses_per_prompt: int = 1
+) -> Int[np.ndarray, " N"]:
+    """Return a seed per response: a hash of `seed`, its prompt id and its number.
 
-    Text that is no valid Unicode (lone surrogates) is kept with U+FFFD in its place;
-    everything else comes back as it was.
+    Seeds are in the order of the prompts, `responses_per_prompt` each, and the same on
+    every machine. A repeated prompt id, as in a batch drawn with replacement, continues
+    counting: its responses are new ones. To split a batch, slice the seeds of the
+    complete batch; the seeds of a part would count its repeated prompts from zero.
+    """
+    if seed < 0 or responses_per_prompt < 1:
+        raise InvalidValue(
+            "expected a seed of at least 0 and at least one response per prompt, got "
+            f"seed {seed} and {responses_per_prompt} responses; change the arguments"
+        )
+    drawn: Counter[int] = Counter()
+    seeds = []
+    for prompt_id in prompt_ids:
+        for _ in range(responses_per_prompt):
+            seeds.append(_hash(seed, prompt_id, drawn[prompt_id]))
+            drawn[prompt_id] += 1
+    return np.array(seeds, np.int64)
+
+
+def seeds_for(
+    seed: int | Int[np.ndarray, " N"],
+    prompts: Sequence[Sequence[int]],
+    prompt_ids: Sequence[int],
+    responses_per_prompt: int,
+) -> Int[np.ndarray, " N"]:
+    """Return the given seeds, or make them; raise on arguments that do not fit."""
+    if len(prompts) == 0 or len(prompts) != len(prompt_ids):
+        raise ShapeMismatch(
+            f"expected one id for each of at least one prompt, got {len(prompts)} "
+            f"prompts and {len(prompt_ids)} ids; give each prompt its id"
+        )
+    if isinstance(seed, int):
+        return response_seeds(seed, prompt_ids, responses_per_prompt)
+    count = len(prompts) * responses_per_prompt
+    if seed.size != count or (seed < 0).any():
+        raise ShapeMismatch(
+            f"expected {count} seeds of at least 0, one per response, got {seed.size} "
+            f"from {seed.min(initial=0)}; slice response_seeds like the prompts"
+        )
+    return seed.astype(np.int64)
+
+
+def _hash(seed: int, prompt_id: int, number: int) -> int:
+    # Negative ids wrap, for SeedSequence hashes unsigned words. It hashes the spawn key
+    # separately from the seed, so a long seed cannot collide with an id.
+    key = (int(prompt_id) % 2**64, number)
+    words = np.random.SeedSequence(seed, spawn_key=key).generate_state(1, np.uint64)
+    # 63 bits fit into a signed column and are accepted by sampling servers.
+    return int(words[0] >> np.uint64(1))
+
+
+def write_rollouts(path: str | os.PathLike[str], rollouts: Rollouts) -> None:
+    """Write a Parquet file, complete or not at all.
+
+    Lone surrogates in the text, which are not valid Unicode, are replaced by U+FFFD;
+    everything else is read back unchanged.
     """
     about = {"format": FORMAT, "sampler": asdict(rollouts.sampler)}
-    table = pa.Table.from_arrays(
-        [
-            pa.array(rollouts.prompt, pa.int64()),
-            to_lists(rollouts.prompt_tokens, _TOKENS),
-            to_lists(rollouts.response_tokens, _TOKENS),
-            pa.array(rollouts.seed, pa.int64()),
-            pa.array([_valid_unicode(text) for text in rollouts.text], pa.string()),
-            pa.array(rollouts.reward, pa.float64(), from_pandas=False),
-        ],
-        schema=_SCHEMA.with_metadata({_KEY: json.dumps(about)}),
-    )
-    with atomic_write(path) as file:
-        pq.write_table(table, file, compression="zstd", write_page_checksum=True)
+    columns = {name: getattr(rollouts, name) for name in _SCHEMA.names}
+    columns["text"] = [_valid_unicode(text) for text in rollouts.text]
+    write_parquet(path, to_table(_SCHEMA, columns, _KEY, about))
 
 
 def read_rollouts(path: str | os.PathLike[str]) -> Rollouts:
-    """Read what `write_rollouts` wrote; refuse any other file."""
+    """Read what `write_rollouts` wrote; raise for any other file."""
     return read_parquet(
         path,
         _from_table,
@@ -201,15 +250,7 @@ def read_rollouts(path: str | os.PathLike[str]) -> Rollouts:
 
 def _from_table(table: pa.Table) -> Rollouts:
     about = read_about(table, _KEY, _SCHEMA, version=FORMAT)
-    return Rollouts(
-        prompt=table["prompt"].to_numpy(),
-        prompt_tokens=from_lists(table["prompt_tokens"]),
-        response_tokens=from_lists(table["response_tokens"]),
-        seed=table["seed"].to_numpy(),
-        text=tuple(table["text"].to_pylist()),
-        reward=table["reward"].to_numpy(),
-        sampler=_to_sampler(about.get("sampler")),
-    )
+    return Rollouts(**from_table(table), sampler=_to_sampler(about.get("sampler")))
 
 
 def _to_sampler(values: object) -> Sampler:
@@ -229,8 +270,8 @@ def _check_tokens(name: str, tokens: np.ndarray) -> None:
     if tokens.ndim != 1 or tokens.size == 0 or tokens.dtype != np.int64:
         raise InvalidValue(
             f"expected {name} to be a row of at least one int64 token id, got shape "
-            f"{tokens.shape} of {tokens.dtype}; a response counts its EOS, and a model "
-            "needs one token to start from"
+            f"{tokens.shape} of {tokens.dtype}; a response includes its EOS, and a "
+            "model needs one token to start from"
         )
     if tokens.min() < 0 or tokens.max() >= 2**31:
         raise InvalidValue(
@@ -240,5 +281,5 @@ def _check_tokens(name: str, tokens: np.ndarray) -> None:
 
 
 def _valid_unicode(text: str) -> str:
-    # By way of UTF-16, which joins two surrogates that belong together.
+    # Via UTF-16, which joins surrogate pairs into the characters that they encode.
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")

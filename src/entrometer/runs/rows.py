@@ -11,8 +11,7 @@ import pyarrow.parquet as pq
 
 from entrometer.runs.atomic import atomic_write
 from entrometer.runs.complete import verified
-from entrometer.runs.parquet import read_parquet
-from entrometer.runs.ragged import lists_of
+from entrometer.runs.parquet import lists_of, read_parquet
 
 Row = TypeVar("Row")
 Tables = TypeVar("Tables")

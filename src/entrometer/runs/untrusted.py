@@ -1,4 +1,4 @@
-"""Open files that others wrote: regular files only, JSON of bounded size and depth."""
+"""Reading of untrusted files: only regular ones, JSON of bounded size and depth."""
 
 import json
 import os
@@ -9,7 +9,7 @@ from typing import Any
 from entrometer.runs.atomic import DamagedFile
 
 # A parsed document takes up to 25 times its size: `[{},{},...]` has 3 bytes per dict.
-# 32 MiB keep it below 1 GiB, and hold the log of a training of 100,000 steps.
+# 32 MiB of JSON need less than 1 GiB, and hold the log of a training of 100,000 steps.
 JSON_LIMIT = 2**25
 _DEPTH = 64
 
@@ -46,7 +46,7 @@ def read_json(
 
 
 def parse_json(raw: bytes | str, name: str) -> dict[str, Any]:
-    """Return the object that a JSON text holds; `name` says where the text is from."""
+    """Parse a JSON object; `name` is the origin of the text, for error messages."""
     try:
         content = json.loads(raw)
     except (ValueError, RecursionError) as error:
@@ -69,7 +69,7 @@ def parse_json(raw: bytes | str, name: str) -> dict[str, Any]:
         ]
         if not level:
             return content
-    # Libraries copy and print what they are given by recursion.
+    # Libraries copy and print nested objects by recursion, which would overflow.
     raise DamagedFile(
         f"{name}: expected JSON nested at most {_DEPTH} levels deep, got more; copy "
         "the file again"

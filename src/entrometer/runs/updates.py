@@ -1,25 +1,26 @@
-"""Recorded update batches: what one optimizer step was made from."""
+"""Recorded update batches: the responses and tables of one optimizer step."""
 
 # Axes: N responses, F reward functions.
 
 import hashlib
-import json
 import os
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 from jaxtyping import Float, Int
 from numpy.typing import ArrayLike
 
 from entrometer.errors import InvalidValue, ShapeMismatch, require_types
-from entrometer.runs.atomic import atomic_write
-from entrometer.runs.format import read_about
-from entrometer.runs.parquet import read_parquet
-from entrometer.runs.ragged import from_lists, lists_of, to_lists
+from entrometer.runs.parquet import (
+    from_table,
+    lists_of,
+    read_about,
+    read_parquet,
+    to_table,
+    write_parquet,
+)
 
 FORMAT = 1
 
@@ -44,13 +45,13 @@ _PER_TOKEN = ("counted", "advantage", "S", "S_old", "H")
 
 @dataclass(frozen=True, kw_only=True)
 class UpdateSettings:
-    """What the rows mean."""
+    """Settings of the training that an update batch depends on."""
 
     step: int
-    """The optimizer step that they made, from 1."""
+    """Number of the optimizer step, from 1."""
 
     temperature: float
-    """At which responses were sampled, and S and H are."""
+    """Temperature of the sampling, of S and of H."""
 
     max_tokens: int
     """Length limit of a response, which the Dr-GRPO loss divides by."""
@@ -59,51 +60,51 @@ class UpdateSettings:
     """Names of the reward functions."""
 
     reward_weights: tuple[float, ...]
-    """Their weights in the reward."""
+    """Weights of the reward functions in the reward."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class UpdateBatch:
-    """One row a response, in the order of the prompts."""
+    """One row per response, in the order of the prompts."""
 
     row: Int[np.ndarray, " N"]
-    """Place in the generation window."""
+    """Index in the generation window."""
 
     group: Int[np.ndarray, " N"]
-    """Prompt group in the window: the responses that share a baseline."""
+    """Index in the window of the prompt group, whose responses share a baseline."""
 
     prompt: Int[np.ndarray, " N"]
-    """Name of the prompt: a hash of its tokens, the same in every run."""
+    """Id of the prompt: a hash of its tokens, the same in every run."""
 
     prompt_tokens: tuple[np.ndarray, ...]
     """Token ids of each prompt."""
 
     response_tokens: tuple[np.ndarray, ...]
-    """Token ids of each response, EOS counted."""
+    """Token ids of each response, including EOS."""
 
     counted: tuple[np.ndarray, ...]
-    """Whether the loss counts each token."""
+    """Whether each token enters the loss."""
 
     rewards: Float[np.ndarray, "N F"]
-    """What each reward function gave; NaN where it did not judge."""
+    """Value of each reward function; NaN where it returned None."""
 
     advantage: tuple[np.ndarray, ...]
-    """Of each token."""
+    """Advantage of each token."""
 
     S: tuple[np.ndarray, ...]
-    """Log-probability of each token by the policy that is updated."""
+    """Log-probability of each token under the policy that is updated."""
 
     S_old: tuple[np.ndarray, ...]
-    """The same by the policy that sampled it; the ratio is exp(S - S_old)."""
+    """Log-probability under the sampling policy; the ratio is exp(S - S_old)."""
 
     H: tuple[np.ndarray, ...]
     """Entropy before each token, in nats."""
 
     settings: UpdateSettings
-    """What the rows mean."""
+    """Settings of the training."""
 
     def __post_init__(self) -> None:
-        """Refuse columns that cannot belong together."""
+        """Raise on columns of different shapes."""
         count = len(self.row)
         lengths = [t.size for t in self.response_tokens]
         for f in fields(self)[:-1]:
@@ -112,8 +113,8 @@ class UpdateBatch:
                 f.name in _PER_TOKEN and [x.size for x in column] != lengths
             ):
                 raise ShapeMismatch(
-                    f"expected {count} rows, with one number a token where a column is "
-                    f"by token, got another shape of {f.name!r}"
+                    f"expected {count} rows, with one number per token in columns of "
+                    f"tokens, got another shape of {f.name!r}; give each row its own"
                 )
 
     @property
@@ -123,43 +124,33 @@ class UpdateBatch:
 
     @property
     def reward(self) -> Float[np.ndarray, " N"]:
-        """Weighted sum of the rewards that were given; NaN where none was."""
+        """Weighted sum of the rewards that are not NaN; NaN if all are."""
         weighted = self.rewards * np.asarray(self.settings.reward_weights)
         total = np.nansum(weighted, axis=1)
         return np.where(np.isnan(weighted).all(axis=1), np.nan, total)
 
 
 def prompt_name(tokens: ArrayLike) -> int:
-    """Name of a prompt: 63 bits of a hash of its token ids."""
+    """Return the id of a prompt: 63 bits of a hash of its token ids."""
     digest = hashlib.sha256(np.asarray(tokens).astype("<i8").tobytes()).digest()
     return int.from_bytes(digest[:8], "little") >> 1
 
 
 def update_path(run: str | os.PathLike[str], step: int) -> Path:
-    """Where a run keeps the batch of an optimizer step."""
+    """Return the path in a run of the batch of an optimizer step."""
     return Path(run) / "updates" / f"step-{step:08d}.parquet"
 
 
 def write_update(path: str | os.PathLike[str], batch: UpdateBatch) -> None:
-    """Write a Parquet file, whole or not at all; the same rows give the same bytes."""
+    """Write a Parquet file, complete or not at all; equal rows give equal bytes."""
     about = {"format": FORMAT, "settings": asdict(batch.settings)}
     columns = {f.name: getattr(batch, f.name) for f in fields(batch)[:-1]}
     columns["rewards"] = tuple(batch.rewards)
-    arrays = [
-        to_lists(columns[f.name], f.type)
-        if pa.types.is_list(f.type)
-        else pa.array(columns[f.name], f.type)
-        for f in _SCHEMA
-    ]
-    table = pa.Table.from_arrays(
-        arrays, schema=_SCHEMA.with_metadata({_KEY: json.dumps(about)})
-    )
-    with atomic_write(path) as file:
-        pq.write_table(table, file, compression="zstd", write_page_checksum=True)
+    write_parquet(path, to_table(_SCHEMA, columns, _KEY, about))
 
 
 def read_update(path: str | os.PathLike[str]) -> UpdateBatch:
-    """Read what `write_update` wrote; refuse any other file."""
+    """Read what `write_update` wrote; raise for any other file."""
     return read_parquet(
         path,
         _from_table,
@@ -171,12 +162,7 @@ def read_update(path: str | os.PathLike[str]) -> UpdateBatch:
 
 def _from_table(table: pa.Table) -> UpdateBatch:
     about = read_about(table, _KEY, _SCHEMA, version=FORMAT)
-    columns: dict[str, Any] = {
-        f.name: from_lists(table[f.name])
-        if pa.types.is_list(f.type)
-        else table[f.name].to_numpy()
-        for f in _SCHEMA
-    }
+    columns = from_table(table)
     columns["rewards"] = np.stack(columns["rewards"])
     settings = about["settings"]
     settings |= {k: tuple(settings[k]) for k in ("rewards", "reward_weights")}
@@ -184,9 +170,9 @@ def _from_table(table: pa.Table) -> UpdateBatch:
 
 
 def require_usable(path: str | os.PathLike[str], batch: UpdateBatch) -> None:
-    """Raise `InvalidValue` for a batch from which no step can be made.
+    """Raise `InvalidValue` for a batch from which no step can be computed.
 
-    Apart from reading: a training that diverges still records its last batches.
+    Not part of reading: a training that diverges still records its last batches.
     """
     settings = batch.settings
     require_types(settings, where=f"{path}: ")
@@ -211,6 +197,6 @@ def require_usable(path: str | os.PathLike[str], batch: UpdateBatch) -> None:
     for name in ("advantage", "S", "S_old", "H"):
         if not np.isfinite(np.concatenate(getattr(batch, name))[counted]).all():
             raise InvalidValue(
-                f"{path}: expected finite numbers in {name} of the tokens that the "
-                "loss counts, got NaN or infinity; use the update of another step"
+                f"{path}: expected finite numbers in {name} of the tokens that enter "
+                "the loss, got NaN or infinity; use the update of another step"
             )

@@ -1,4 +1,4 @@
-"""Sums of a few small numbers, worked out step by step in many different words."""
+"""Sums of a few small numbers, with worked solutions in varied wording."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -9,25 +9,25 @@ from typing import NamedTuple
 
 from entrometer.errors import InvalidValue, MissingKey, nearest_name
 from entrometer.tasks import template
-from entrometer.tasks.task import Problem, Score, Split, first
-from entrometer.tasks.verifier import verify_number
+from entrometer.tasks.registry import Problem, Score, Split, first_problems, register
+from entrometer.tasks.verifier import score_number
 
 SIZES = {Split.TEST: 256, Split.TRAIN: 2048}
-"""Problems of each split, at every level."""
+"""Number of problems of each split, at every level."""
 
 
 @dataclass(frozen=True, slots=True)
 class Level:
-    """How long and how large the sums are, and in how many words they are worked."""
+    """Range of the sums, and the form of their worked solutions."""
 
     terms: tuple[int, int]
-    """Fewest and most terms."""
+    """Smallest and largest number of terms."""
 
     digits: tuple[int, int]
-    """Fewest and most digits of a term; all terms of a sum have as many."""
+    """Smallest and largest number of digits, equal for all terms of a sum."""
 
     words: bool = True
-    """Whether steps are told in sentences, or as bare equations."""
+    """Whether steps are sentences or bare equations."""
 
 
 LEVELS = {
@@ -36,26 +36,27 @@ LEVELS = {
     "medium": Level(terms=(4, 4), digits=(1, 1)),
     "hard": Level(terms=(3, 4), digits=(1, 2)),
 }
-"""Levels by name, the first for a policy of a million parameters."""
+"""Levels by name, `tiny` for a policy of a million parameters."""
 
 
 @dataclass(frozen=True, slots=True)
 class Sum(Problem):
-    """A problem with the sum that it asks for."""
+    """A problem with its arithmetic expression."""
 
     expression: str
-    """Terms and operators, with a blank between any two: `7 - 12 + 5`."""
+    """Terms and operators, separated by spaces: `7 - 12 + 5`."""
 
 
+@register("arithmetic")
 @dataclass(frozen=True)
 class Arithmetic:
-    """The task `chain_sum` of reasoning-gym, asked in few words."""
+    """The task `chain_sum` of reasoning-gym, with a short prompt."""
 
     level: str = "easy"
     """One of `LEVELS`."""
 
     name = "arithmetic"
-    """How the registry calls it."""
+    """Name in the registry."""
 
     def __post_init__(self) -> None:
         if self.level not in LEVELS:
@@ -67,44 +68,41 @@ class Arithmetic:
     def problems(self, split: Split, count: int | None = None) -> Sequence[Sum]:
         """Return the first `count` problems of a split; all of `SIZES` for None.
 
-        No question occurs twice, be it in one split or in both.
+        No question occurs twice, within a split or across both.
         """
-        return first(_problems(LEVELS[self.level])[split], split, count)
+        return first_problems(_problems(LEVELS[self.level])[split], split, count)
 
     def prompt(self, problem: Problem) -> str:
         """Return the text that the policy continues."""
         return template.prompt(problem.question)
 
     def demonstration(self, problem: Problem, random: Random) -> str:
-        """Return a worked answer, its words drawn anew in each call.
+        """Return a worked answer in randomly chosen words.
 
-        The way is always from left to right: what varies is how it is told. So a policy
-        that imitates many of them is uncertain of its words, which costs no answer,
-        more than of its numbers.
+        The steps always go from left to right; only their wording varies. A policy that
+        imitates many demonstrations is therefore uncertain about words, which costs no
+        answer, more than about numbers.
         """
         if not isinstance(problem, Sum):
             raise InvalidValue(
                 f"expected a problem with its sum, got a {type(problem).__name__}; "
                 "take it from `problems`"
             )
-        tell = _in_words if LEVELS[self.level].words else _briefly
-        return template.response(tell(problem.expression, random), problem.answer)
+        worked = _sentences if LEVELS[self.level].words else _equations
+        return template.response(worked(problem.expression, random), problem.answer)
 
     def score(self, problem: Problem, response: str) -> Score:
-        """Judge a response: the last answer block, and the format by itself."""
-        answer = template.extract_answer(response)
-        return Score(
-            answer=float(bool(answer) and verify_number(problem.answer, answer or "")),
-            format=float(template.parse(response) is not None),
-        )
+        """Return the scores of the last answer block and of the format."""
+        return score_number(problem.answer, response)
 
 
 @lru_cache(maxsize=len(LEVELS))
 def _problems(level: Level) -> dict[Split, tuple[Sum, ...]]:
-    # A second of imports, sympy among them, which only this needs.
+    # Imported here, because it takes a second (SymPy) and only this function needs it.
     from reasoning_gym.arithmetic.chain_sum import ChainSumConfig, ChainSumDataset
 
-    # One stream for both splits: that of seed s + 1 is that of s, moved by one.
+    # One stream for both splits: the stream of seed s + 1 is that of s shifted by one,
+    # so two seeds would share their problems.
     stream = ChainSumDataset(
         ChainSumConfig(
             min_terms=level.terms[0],
@@ -132,7 +130,7 @@ def _sum(index: int, expression: str) -> Sum:
 
 
 class _Step(NamedTuple):
-    """a + b = c or a - b = c, on the way from the left of a sum to its right."""
+    """a + b = c or a - b = c, a step of the sum from left to right."""
 
     a: int
     minus: bool
@@ -149,22 +147,22 @@ def _steps(expression: str) -> Iterator[_Step]:
         a = c
 
 
-def _briefly(expression: str, random: Random) -> str:
+def _equations(expression: str, random: Random) -> str:
     equation = random.choice(("{sign}{b}={c}", "{a}{sign}{b}={c}"))
-    told = random.choice((",", ";", " ", ". ", ":", "\n")).join(
+    solution = random.choice((",", ";", " ", ". ", ":", "\n")).join(
         equation.format(sign="-" if s.minus else "+", **s._asdict())
         for s in _steps(expression)
     )
-    return told + random.choice(("", ".", "!"))
+    return solution + random.choice(("", ".", "!"))
 
 
-def _in_words(expression: str, random: Random) -> str:
+def _sentences(expression: str, random: Random) -> str:
     steps = list(_steps(expression))
-    told = random.choice(_OPENINGS).format(a=steps[0].a)
+    solution = random.choice(_OPENINGS).format(a=steps[0].a)
     for s in steps:
-        told += random.choice(_JOINTS) if s is not steps[0] else ""
-        told += random.choice(_MINUS if s.minus else _PLUS).format(**s._asdict())
-    return told + random.choice(_ENDINGS).format(c=steps[-1].c)
+        solution += random.choice(_JOINTS) if s is not steps[0] else ""
+        solution += random.choice(_MINUS if s.minus else _PLUS).format(**s._asdict())
+    return solution + random.choice(_ENDINGS).format(c=steps[-1].c)
 
 
 _OPENINGS = (

@@ -1,35 +1,57 @@
-"""GSM8K: word problems of primary school, each with a worked answer."""
+"""GSM8K: grade-school word problems, each with a worked solution."""
 
+import json
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 from random import Random
+from textwrap import shorten
+from typing import TYPE_CHECKING, Any
 
-from entrometer.errors import InvalidValue
+from entrometer.errors import EntrometerError, InvalidValue, nearest_name
 from entrometer.tasks import template
-from entrometer.tasks.gsm8k_files import UnreadableProblems, find_file, read_rows
-from entrometer.tasks.task import Problem, Score, Split, first
-from entrometer.tasks.verifier import verify_number
+from entrometer.tasks.registry import Problem, Score, Split, first_problems, register
+from entrometer.tasks.verifier import score_number
+
+if TYPE_CHECKING:
+    from entrometer.runs.locations import HubName
 
 ENVIRONMENT = "ENTROMETER_GSM8K"
 HUB_NAME = "openai/gsm8k@740312add88f781978c0658806c59bc2815b9866"
+LARGEST_FILE = 2**26
+LONGEST_LINE = 2**16
 
-# `48/2 = <<48/2=24>>24`: what a calculator was told, beside what it answered.
+_HUB_FILE = "main/{split}-00000-of-00001.parquet"
+_REMEDY = (
+    f"Set {ENVIRONMENT} to a directory with train.jsonl and test.jsonl, or leave it "
+    f"unset where the hub can be reached, to fetch {HUB_NAME}."
+)
+
+# Calculator annotations, `<<48/2=24>>` in `48/2 = <<48/2=24>>24`.
 _CALCULATOR = re.compile(r"<<.*?>>")
 _NUMBER = re.compile(r"-?[0-9]{1,15}(?:\.[0-9]{1,6})?")
 
 
+class ProblemsNotFound(EntrometerError, FileNotFoundError):
+    """The problems are neither on this machine nor on the hub."""
+
+
+class UnreadableProblems(EntrometerError, ValueError):
+    """A file of problems is not in its format."""
+
+
 @dataclass(frozen=True, slots=True)
 class WorkedProblem(Problem):
-    """A problem with the way to its answer."""
+    """A problem with its worked solution."""
 
     solution: str
-    """Line by line, without the answer at its end."""
+    """The steps, without the final answer."""
 
 
+@register("gsm8k")
 @dataclass(frozen=True)
 class GSM8K:
     """Problems of GSM8K, from files in its format or from the Hugging Face hub."""
@@ -38,25 +60,25 @@ class GSM8K:
         default_factory=lambda: os.environ.get(ENVIRONMENT) or HUB_NAME,
     )
     """Directory with `train.jsonl` and `test.jsonl`, or a name on the hub with its
-    commit, `owner/name@commit`. By default what the environment variable
-    ENTROMETER_GSM8K holds, else openai/gsm8k at a fixed commit."""
+    commit, `owner/name@commit`. By default the environment variable ENTROMETER_GSM8K,
+    else openai/gsm8k at a fixed commit."""
 
     name = "gsm8k"
-    """How the registry calls it."""
+    """Name in the registry."""
 
     def problems(
         self, split: Split, count: int | None = None
     ) -> Sequence[WorkedProblem]:
         """Return the first `count` problems of a split; all of them for None."""
-        found = _read(find_file(self.path, split, remedy=_REMEDY))
-        return first(found, split, count)
+        problems = _read(find_file(self.path, split, remedy=_REMEDY))
+        return first_problems(problems, split, count)
 
     def prompt(self, problem: Problem) -> str:
         """Return the text that the policy continues."""
         return template.prompt(problem.question)
 
     def demonstration(self, problem: Problem, random: Random) -> str:
-        """Return the worked answer in the format; there is one, so no draw is made."""
+        """Return the worked solution in the format; `random` is not used."""
         if not isinstance(problem, WorkedProblem):
             raise InvalidValue(
                 f"expected a problem with its solution, got a {type(problem).__name__};"
@@ -65,18 +87,8 @@ class GSM8K:
         return template.response(problem.solution, problem.answer)
 
     def score(self, problem: Problem, response: str) -> Score:
-        """Judge a response: the last answer block, and the format by itself."""
-        answer = template.extract_answer(response)
-        return Score(
-            answer=float(answer is not None and verify_number(problem.answer, answer)),
-            format=float(template.parse(response) is not None),
-        )
-
-
-_REMEDY = (
-    f"Set {ENVIRONMENT} to a directory with train.jsonl and test.jsonl, or leave it "
-    f"unset where the hub can be reached, to fetch {HUB_NAME}."
-)
+        """Return the scores of the last answer block and of the format."""
+        return score_number(problem.answer, response)
 
 
 @lru_cache(maxsize=8)
@@ -89,17 +101,143 @@ def _read(path: Path) -> tuple[WorkedProblem, ...]:
 
 def _problem(index: int, place: str, question: str, answer: str) -> WorkedProblem:
     worked, _, final = answer.rpartition("####")
-    # 1,080 in some problems; a comma means nothing else in the format.
+    # Some answers have thousands separators (1,080); commas have no other meaning.
     number = final.strip().replace(",", "")
     if not _NUMBER.fullmatch(number):
         raise UnreadableProblems(
             f"{place}: expected an answer that ends in '#### ' and a number, got "
-            f"{answer[-80:]!r}. Correct the line, or take it out."
+            f"{answer[-80:]!r}. Correct or delete the line."
         )
     if any(tag in text for tag in template.TAGS for text in (question, answer)):
         raise UnreadableProblems(
             f"{place}: expected text without {' or '.join(template.TAGS)}, which mark "
-            "the parts of a response, got one of them. Take the line out."
+            "the parts of a response, got one of them. Delete the line."
         )
     solution = _CALCULATOR.sub("", worked).strip()
     return WorkedProblem(index, question.strip(), number, solution)
+
+
+def find_file(path: str, split: Split, *, remedy: str) -> Path:
+    """Return the file of a split, in a directory or fetched from the hub.
+
+    An existing path takes precedence. Only `owner/name@commit` is fetched from the hub,
+    and only if there is no directory `owner`: a mistyped path raises and is not sent to
+    the hub.
+    """
+    directory = Path(path).expanduser().absolute()
+    if directory.is_dir():
+        file = directory / f"{split.value}.jsonl"
+        if file.is_file():
+            return file
+        here = [entry.name for entry in directory.iterdir()]
+        raise ProblemsNotFound(
+            f"{file}: no such file.{nearest_name(file.name, here)} {remedy}"
+        )
+    if not directory.exists() and not directory.parent.is_dir():
+        # Imported here, because tasks work without NumPy and pyarrow.
+        from entrometer.runs.locations import hub_name
+
+        name = hub_name(path)
+        if name is not None:
+            return _fetch(name, split, remedy)
+    raise ProblemsNotFound(f"{path}: expected a directory, got none. {remedy}")
+
+
+def _fetch(name: "HubName", split: Split, remedy: str) -> Path:
+    try:
+        from huggingface_hub import hf_hub_download
+
+        file = _HUB_FILE.format(split=split.value)
+        return Path(
+            hf_hub_download(
+                name.repository, file, repo_type="dataset", revision=name.revision
+            )
+        )
+    except (
+        Exception
+    ) as error:  # Of the hub, the network or the name: all give a reason.
+        reason = shorten(f"{type(error).__name__}: {error}", 300, placeholder=" …")
+        raise ProblemsNotFound(
+            f"{'@'.join(name)}: expected a directory here or a dataset on the Hugging "
+            f"Face hub, got neither ({reason}). {remedy}"
+        ) from error
+
+
+def read_rows(path: Path) -> Iterator[tuple[str, str, str]]:
+    """Yield the place, question and answer of each row of a jsonl or Parquet file."""
+    size = path.stat().st_size
+    if size > LARGEST_FILE:
+        raise UnreadableProblems(
+            f"{path}: expected at most {LARGEST_FILE} bytes, got {size}. Name a file "
+            "of problems, or split it."
+        )
+    rows = _parquet_rows(path) if path.suffix == ".parquet" else _lines(path)
+    for place, row in rows:
+        texts = [row.get("question"), row.get("answer")]
+        if not all(map(_is_text, texts)):
+            raise UnreadableProblems(
+                f"{place}: expected texts named question and answer, got "
+                f"{shorten(repr(row), 200, placeholder=' …')}. Correct or delete the "
+                "line."
+            )
+        yield place, str(texts[0]), str(texts[1])
+
+
+def _is_text(value: Any) -> bool:
+    # JSON can contain half a surrogate pair, which no tokenizer accepts.
+    return (
+        isinstance(value, str)
+        and bool(value.strip())
+        and not any("\ud800" <= character <= "\udfff" for character in value)
+    )
+
+
+def _lines(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
+    with path.open("rb") as file:
+        number = 0
+        while line := file.readline(LONGEST_LINE + 1):
+            number += 1
+            place = f"{path}:{number}"
+            if len(line) > LONGEST_LINE:
+                raise UnreadableProblems(
+                    f"{place}: expected a line of at most {LONGEST_LINE} bytes, got a "
+                    "longer one. Delete it."
+                )
+            if line.strip():
+                yield place, _object(place, line)
+
+
+def _object(place: str, line: bytes) -> dict[str, Any]:
+    try:
+        row = json.loads(line)
+    except (ValueError, RecursionError) as error:
+        raise UnreadableProblems(
+            f"{place}: expected a JSON object on the line ({type(error).__name__}: "
+            f"{shorten(str(error), 100, placeholder=' …')}). Copy the file again, or "
+            "delete the line."
+        ) from error
+    if not isinstance(row, dict):
+        raise UnreadableProblems(
+            f"{place}: expected a JSON object, got a {type(row).__name__}. Correct or "
+            "delete the line."
+        )
+    return row
+
+
+def _parquet_rows(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
+    # Imported here, because generated problems need no pyarrow.
+    from entrometer.runs import DamagedFile
+    from entrometer.runs.parquet import read_parquet
+
+    try:
+        rows = read_parquet(
+            path,
+            lambda table: table.select(["question", "answer"]).to_pylist(),
+            expected="a table with question and answer",
+            remedy="fetch it again",
+            as_objects=True,
+        )
+    except (DamagedFile, OSError) as error:
+        raise UnreadableProblems(str(error)) from error
+    for number, row in enumerate(rows, start=1):
+        yield f"{path}:{number}", row

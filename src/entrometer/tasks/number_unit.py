@@ -1,13 +1,14 @@
-"""What may follow a number without changing its value: a unit, and a few remarks.
+"""Text that may follow a number without changing its value: units and remarks.
 
 Units are dropped and never converted, so `7%` is 7 and `18 cents` is 18. Any noun may
-be a unit ("18 marbles"), so words are accepted by their shape, less the words that
-would make another number of it ("18 thousand marbles", "18 minus marbles").
+be a unit ("18 marbles"), so words are accepted by their shape, except for words that
+change the number ("18 thousand marbles", "18 minus marbles").
 """
 
 import re
 
-from entrometer.tasks.number_value import CURRENCY_CODES, CURRENCY_SYMBOLS
+CURRENCY_CODES = ("USD", "EUR", "GBP", "JPY", "INR", "CNY", "CAD", "AUD", "CHF")
+CURRENCY_SYMBOLS = ("US$", r"\$", "$", "€", "£", "¥", "₹", "₩")
 
 
 def _words(text: str) -> frozenset[str]:
@@ -28,8 +29,8 @@ SYMBOLS = _LENGTHS.union(
         """
     ),
 )
-"""Symbols of units, in the case in which they are written. No `k`, `K` or `M`: those
-are thousands, kelvins and millions."""
+"""Symbols of units, case-sensitive. Without `k`, `K` and `M`, which mean thousands,
+kelvins and millions."""
 
 SINGULARS = _words(
     """
@@ -41,13 +42,13 @@ SINGULARS = _words(
     women money candy fruit water celsius fahrenheit
     """
 )
-"""Nouns that are units without an s at their end. Others are units in the plural only,
-since most words that change a value have no s: `18 squared`, `18 off`, `18 short`."""
+"""Nouns that are units without a final s. Other nouns count in the plural only, since
+most words that change a value have no s: `18 squared`, `18 off`, `18 short`."""
 
 REMARKS = _words(
     "left remaining total altogether each more old tall long wide deep high"
 )
-"""Last words that say nothing about the value; also `in total` and `in all`."""
+"""Final words that leave the value as it is; also `in total` and `in all`."""
 
 STOP_WORDS = _words(
     # Scale; words with "illion" in them are refused by their shape.
@@ -104,7 +105,7 @@ STOP_WORDS = _words(
     loss losses short shortage owed owes owing am pm
     """
 )
-"""Words that would change the value: a unit has none of them."""
+"""Words that change the value and so are never part of a unit."""
 
 _CODES = frozenset(CURRENCY_CODES)
 _TEXT = re.compile(r"\\(?:text|textrm|mathrm|mbox)\s?\{([^{}]*)\}")
@@ -121,12 +122,10 @@ _SHORT = ("sq", "cu")
 
 
 def is_unit(text: str, *, currency: bool) -> bool:
-    """Return whether `text`, all that follows a number, leaves its value as it is.
+    """Return whether `text`, everything after a number, leaves its value as it is.
 
-    Args:
-        text: Everything after the last character of the number.
-        currency: Whether a currency is in front of the number. `$18m` is 18 million, so
-            only words and codes of currencies follow then.
+    `currency` says whether a currency precedes the number: `$18m` is 18 million, so
+    only words and currency codes may follow then.
     """
     text = _TEX_BLANK.sub(" ", _TEXT.sub(r" \1", text))
     words = [_without_point(word) for word in text.split()]
@@ -137,7 +136,7 @@ def is_unit(text: str, *, currency: bool) -> bool:
         return not currency
     symbols = _CODES if currency else SYMBOLS
     if not text[0].isspace():
-        # `18km` and `$18/hour` need no blank; `18th` and `18ish` are no quantities.
+        # `18km` and `$18/hour` need no space; `18th` and `18ish` are not quantities.
         symbol, _, _ = words[0].partition("/")
         if not (_is_symbol(symbol, symbols) if symbol else currency):
             return False

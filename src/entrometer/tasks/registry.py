@@ -1,13 +1,89 @@
-"""Tasks by name: those that are here, and those that a user adds."""
+"""The task interface, and tasks by name: built-in ones and those a user registers."""
 
 import inspect
-from collections.abc import Callable
-from typing import Any, TypeVar
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from random import Random
+from typing import Any, NamedTuple, Protocol, TypeVar, runtime_checkable
 
 from entrometer.errors import InvalidValue, MissingKey, nearest_name
-from entrometer.tasks.arithmetic import Arithmetic
-from entrometer.tasks.gsm8k import GSM8K
-from entrometer.tasks.task import Task
+
+
+class Split(StrEnum):
+    """Training problems and test problems, which are disjoint."""
+
+    TRAIN = "train"
+    TEST = "test"
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """A question with its reference answer."""
+
+    index: int
+    """Index in its split: the prompt id of every table."""
+
+    question: str
+    """The question without any template."""
+
+    answer: str
+    """The reference answer, which a verifier compares with."""
+
+
+AnyProblem = TypeVar("AnyProblem", bound=Problem)
+
+
+class Score(NamedTuple):
+    """Reward of a response, each part from 0 to 1."""
+
+    answer: float
+    """1 if the verifier finds the answer equal to the reference."""
+
+    format: float
+    """1 if the response is one `<think>` block followed by one `<answer>` block."""
+
+
+@runtime_checkable
+class Task(Protocol):
+    """A family of problems with their prompts, demonstrations and scores."""
+
+    @property
+    def name(self) -> str:
+        """Name in the registry and in configs."""
+        ...
+
+    def problems(self, split: Split, count: int | None = None) -> Sequence[Problem]:
+        """Return the first `count` problems of a split; all of them for None.
+
+        The same call returns the same problems on every machine.
+        """
+        ...
+
+    def prompt(self, problem: Problem) -> str:
+        """Return the text that the policy continues."""
+        ...
+
+    def demonstration(self, problem: Problem, random: Random) -> str:
+        """Return a correct response in the task's format, for imitation."""
+        ...
+
+    def score(self, problem: Problem, response: str) -> Score:
+        """Return the score of a response, which is untrusted text of any length."""
+        ...
+
+
+def first_problems(
+    problems: Sequence[AnyProblem], split: Split, count: int | None
+) -> Sequence[AnyProblem]:
+    """Return the first `count` problems of a split; all of them for None."""
+    if count is not None and not 0 <= count <= len(problems):
+        raise InvalidValue(
+            f"expected 0 to {len(problems)} problems of the split {split.value}, got "
+            f"{count}; ask for at most {len(problems)} (--problems {len(problems)})"
+        )
+    return problems[:count]
+
 
 Factory = TypeVar("Factory", bound=Callable[..., Task])
 
@@ -15,22 +91,22 @@ _TASKS: dict[str, Callable[..., Task]] = {}
 
 
 def register(name: str) -> Callable[[Factory], Factory]:
-    """Return a decorator that lets `task` find a class, or a function, by `name`.
+    """Return a decorator that registers a class, or a function, as the task `name`.
 
         @register("mine")
         @dataclass(frozen=True)
         class Mine: ...
 
-    Without a decorator: `register("mine")(Mine)`. What it makes is a `Task`; a config
-    holds its name and its settings.
+    Without a decorator: `register("mine")(Mine)`. The class or function returns a
+    `Task`; a config holds its name and settings.
     """
 
     def add(factory: Factory) -> Factory:
         known = _TASKS.get(name)
-        # The same definition again is a notebook's cell that was run again.
+        # The same definition again is a notebook cell that was run again.
         if known is not None and _definition(known) != _definition(factory):
             raise InvalidValue(
-                f"expected a name that is free, got {name!r}, which is "
+                f"expected a free name, got {name!r}, which is "
                 f"{'.'.join(_definition(known))}; choose another"
             )
         _TASKS[name] = factory
@@ -40,7 +116,7 @@ def register(name: str) -> Callable[[Factory], Factory]:
 
 
 def task(name: str, **settings: Any) -> Task:
-    """Return the task that is registered under `name`, made with these settings."""
+    """Return the task registered as `name`, with these settings."""
     if name not in _TASKS:
         raise MissingKey(
             f"expected a task of {sorted(_TASKS)}, got {name!r}; name one of them, or "
@@ -53,38 +129,50 @@ def task(name: str, **settings: Any) -> Task:
         if not takes_any and setting not in parameters:
             raise MissingKey(
                 f"expected settings of the task {name!r}, of {list(parameters)}, got "
-                f"{setting!r}.{nearest_name(setting, parameters)}"
+                f"{setting!r}; name one of them.{nearest_name(setting, parameters)}"
             )
     return factory(**settings)
 
 
 def task_names() -> list[str]:
-    """Return the names that `task` knows, sorted."""
+    """Return the registered names, sorted."""
     return sorted(_TASKS)
 
 
 def task_code(name: str) -> str:
-    """Return a key of the code of a user's task; "" for the tasks that are here.
+    """Return a key of the code of a user's task; "" for built-in tasks.
 
-    A task that is made by a function is covered as far as the function refers to it.
+    If a function returns the task, the key covers the code that the function names.
     """
-    # Here: tasks and their verifier are imported without tables and arrays.
-    from entrometer.runs.user_code import code_key
+    # Imported here, because tasks and their verifier work without NumPy and pyarrow.
+    from entrometer.runs.content import code_key
 
     return code_key(_TASKS[name]) if name in _TASKS else ""
 
 
 def user_tasks() -> dict[str, Callable[..., Task]]:
     """Return the tasks that a user registered, by name."""
-    from entrometer.runs.user_code import is_users
+    from entrometer.runs.content import is_users
 
     return {name: factory for name, factory in _TASKS.items() if is_users(factory)}
 
 
 def _definition(factory: Callable[..., Task]) -> tuple[str, str]:
-    # Code that was executed from a string has no module.
+    # Code executed from a string has no module.
     return str(factory.__module__), factory.__qualname__
 
 
-register("arithmetic")(Arithmetic)
-register("gsm8k")(GSM8K)
+def problem_contents(task: Task, problems: Sequence[Problem]) -> list[list[object]]:
+    """Return index, prompt, question and answer of each problem, for JSON."""
+    return [[p.index, task.prompt(p), p.question, p.answer] for p in problems]
+
+
+def problems_key(task: Task, problems: Sequence[Problem]) -> str:
+    """Return a content key of the problems, which changes with any of their words.
+
+    The key does not cover the verifier: give a task with a new verifier a new name.
+    """
+    from entrometer.runs.content import content_key
+
+    content = {"task": task.name, "problems": problem_contents(task, problems)}
+    return content_key(content)[:16]

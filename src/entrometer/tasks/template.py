@@ -1,4 +1,4 @@
-"""How every task is asked and answered: a thought between tags, then an answer."""
+"""Format of prompts and responses: a `<think>` block, then an `<answer>` block."""
 
 from typing import NamedTuple
 
@@ -7,11 +7,11 @@ ANSWER, END_ANSWER = "<answer>", "</answer>"
 TAGS = (THINK, END_THINK, ANSWER, END_ANSWER)
 
 LONGEST_ANSWER = 256
-"""Characters of an answer that are looked at: verifiers parse what they are given."""
+"""Longest answer in characters that is passed to a verifier."""
 
 
 class ParsedResponse(NamedTuple):
-    """The two parts of a response that keeps to the format, without outer blanks."""
+    """The two parts of a response in the format, stripped of white space."""
 
     thought: str
     answer: str
@@ -20,20 +20,20 @@ class ParsedResponse(NamedTuple):
 def prompt(question: str) -> str:
     """Return the text that the policy continues with its response.
 
-    Short, since each of its tokens is computed at each step of training.
+    The prompt is short, because every training step computes each of its tokens.
     """
     return f"{question}\nUse {THINK} then {ANSWER}.\n"
 
 
 def response(thought: str, answer: str) -> str:
-    """Return a response in the format; `parse` gives both parts back."""
+    """Return a response in the format; `parse` recovers both parts."""
     return f"{THINK}{thought}{END_THINK}{ANSWER}{answer}{END_ANSWER}"
 
 
 def parse(text: str) -> ParsedResponse | None:
-    """Return the parts of a response that keeps to the format strictly, else None.
+    """Return the parts of a response strictly in the format, else None.
 
-    Each of the four tags occurs once and in order, with nothing but blanks before,
+    Each of the four tags occurs once and in order, with only white space before,
     between and after the blocks. Time is linear in the length of the text.
     """
     if any(text.count(tag) != 1 for tag in TAGS):
@@ -42,17 +42,17 @@ def parse(text: str) -> ParsedResponse | None:
     thought, _, rest = rest.partition(END_THINK)
     between, _, rest = rest.partition(ANSWER)
     answer, closed, after = rest.partition(END_ANSWER)
-    # A tag that came too early is not found again in what is left of the text.
+    # A tag out of order is missing from the rest of the text, so `closed` is empty.
     if not closed or (before + between + after).strip():
         return None
     return ParsedResponse(thought.strip(), answer.strip())
 
 
 def extract_answer(text: str) -> str | None:
-    """Return what the last answer block holds, whatever else the text may be.
+    """Return the content of the last answer block, whatever the rest of the text.
 
-    None where there is no complete block, or where it is longer than
-    `LONGEST_ANSWER`: no answer to a problem is, and the text is untrusted.
+    None if there is no complete block, or if it is longer than `LONGEST_ANSWER`: no
+    correct answer is that long, and the text is untrusted.
     """
     before, closed, _ = text.rpartition(END_ANSWER)
     _, opened, answer = before.rpartition(ANSWER)

@@ -1,9 +1,11 @@
-"""Whether an answer equals its reference, whatever the answer is."""
+"""Whether an answer, untrusted text, equals its reference."""
 
 import atexit
 import math
 import os
+import re
 import threading
+import unicodedata
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -11,42 +13,128 @@ from functools import lru_cache
 from weakref import WeakSet
 
 from entrometer.errors import InvalidValue
-from entrometer.tasks.number_answer import read_answer, read_reference
+from entrometer.tasks import template
+from entrometer.tasks.number_answer import (
+    LONGEST_EXPONENT,
+    read_answer,
+    read_reference,
+)
+from entrometer.tasks.registry import Score
 from entrometer.tasks.template import LONGEST_ANSWER
-from entrometer.tasks.verifier_limits import excess
 from entrometer.tasks.verifier_process import VerifierProcess, VerifierUnavailable
 from entrometer.tasks.verifier_worker import EQUAL, UNREADABLE, BrokenChannel
 
-# What math-verify and SymPy need before they have seen an answer, and some room.
+DEEPEST_NESTING = 10
+LONGEST_NUMBER = 30
+
+# Control, format (bidirectional marks, zero widths), surrogate, private and unassigned.
+_UNPRINTABLE = {"Cc", "Cf", "Cs", "Co", "Cn"}
+_BLANKS = "\t\n\r"
+
+_POWER = re.compile(r"\^|\*\*")
+_BEFORE_EXPONENT = re.compile(r"(?:[\s+\-]|\\left)*")
+_ATOM = re.compile(r"[\\\w.]*")
+_BLANK = re.compile(r"\s*")
+_CLOSING = {"(": ")", "[": "]", "{": "}"}
+
+
+def excess(text: str, *, length: int, powers: bool = True) -> str:
+    """Return a description of the limit that `text` exceeds, "" if none.
+
+    Powers are limited for a parser that computes them. The grammar of numbers does not
+    compute powers, and reads `**18**` as bold.
+
+    Time is at most quadratic in `length`, the allowed number of characters; longer text
+    is not read. These limits exclude what is certainly no answer. Other text may still
+    take time or memory, so a process with limits on both judges it.
+    """
+    if len(text) > length:
+        return f"{len(text)} characters, where {length} are the limit"
+    # Shortcut: most answers are printable ASCII, which has no such character.
+    for character in "" if text.isascii() and text.isprintable() else text:
+        category = unicodedata.category(character)
+        if category in _UNPRINTABLE and character not in _BLANKS:
+            return f"the character U+{ord(character):04X} of category {category}"
+    digits = max((len(run) for run in re.findall(r"\d+", text)), default=0)
+    if digits > LONGEST_NUMBER:
+        return f"{digits} digits in a row, where {LONGEST_NUMBER} are the limit"
+    depth = _nesting(text)
+    if depth > DEEPEST_NESTING:
+        return f"brackets {depth} deep, where {DEEPEST_NESTING} is the limit"
+    return _excess_of_powers(text) if powers else ""
+
+
+def _nesting(text: str) -> int:
+    depth = deepest = 0
+    for character in text:
+        if character in _CLOSING:
+            depth += 1
+            deepest = max(deepest, depth)
+        elif character in _CLOSING.values():
+            depth = max(depth - 1, 0)
+    return deepest
+
+
+def _excess_of_powers(text: str) -> str:
+    for power in _POWER.finditer(text):
+        start = _end(_BEFORE_EXPONENT, text, power.end())
+        end = _end_of_exponent(text, start)
+        exponent = text[start:end]
+        if _POWER.search(exponent) or _POWER.match(text, _end(_BLANK, text, end)):
+            return "a power in an exponent"
+        if re.search(rf"\d{{{LONGEST_EXPONENT + 1}}}", exponent):
+            return f"an exponent of more than {LONGEST_EXPONENT} digits"
+    return ""
+
+
+def _end_of_exponent(text: str, start: int) -> int:
+    if text[start : start + 1] not in _CLOSING:
+        return _end(_ATOM, text, start)
+    opening = text[start]
+    depth = 0
+    for place in range(start, len(text)):
+        depth += (text[place] == opening) - (text[place] == _CLOSING[opening])
+        if not depth:
+            return place + 1
+    return len(text)
+
+
+def _end(pattern: re.Pattern[str], text: str, start: int) -> int:
+    # Every pattern also matches the empty string, so there is always a match.
+    match = pattern.match(text, start)
+    assert match is not None
+    return match.end()
+
+
+# math-verify and SymPy need 70 MiB before the first answer.
 _LEAST_MEMORY_MIB = 128
 
 
 @dataclass(eq=False)
 class Verifier:
-    """Judges answers: numbers by a grammar of its own, the rest by math-verify.
+    """Judges answers: numbers by a grammar, everything else by math-verify.
 
-    Text that is over a limit of size is no answer, and is not parsed. Where the
-    reference is a number, the answer must be one number by the grammar in
-    docs/tasks.md, and the two are compared as exact fractions. Other references go to a
-    worker with math-verify, which forks a judge for each answer; a judge that takes too
-    long or too much memory is killed, and the answer is not equal. No judge sees what
-    another has done.
+    Text over a size limit is no answer and is not parsed. If the reference is a number,
+    the answer must be one number by the grammar in docs/tasks.md, and the two are
+    compared as exact fractions. Other references go to a worker process with
+    math-verify, which forks a judge for each answer. A judge that takes too long or too
+    much memory is killed, and its answer counts as not equal. No judge affects another.
 
     The worker starts with the first answer that needs it, sleeps between answers, and
-    ends with `close`, with the block of a `with`, or with this process. Any number of
-    threads may ask; they are served one by one, and the time of an answer starts when
-    its turn comes. A forked process has a worker of its own.
+    ends with `close`, with the block of a `with`, or with this process. Threads may
+    share a verifier; they are served one by one, and the time of an answer starts with
+    its turn. A forked process starts its own worker.
     """
 
     seconds: float = 1.0
-    """Processor time for one answer; by the clock it may take 1.6 times as long, and is
-    judged again where a busy machine gave it next to none of that."""
+    """Processor time for one answer. It may take 1.6 times as long by the clock, and is
+    judged again if a busy machine gave it almost no processor time."""
 
     memory_mib: int = 512
-    """Address space for one answer, in MiB; what it can have in memory is less."""
+    """Address space for one answer, in MiB; resident memory is less."""
 
     length: int = LONGEST_ANSWER
-    """Characters that an answer or a reference may have."""
+    """Largest number of characters of an answer or a reference."""
 
     _lock: threading.Lock = field(
         default_factory=threading.Lock, init=False, repr=False
@@ -57,17 +145,17 @@ class Verifier:
         if not 0 < self.seconds < math.inf:
             raise InvalidValue(
                 f"expected a time above 0 for an answer, got seconds={self.seconds}; "
-                "1 is enough for any that people write"
+                "use 1, which is enough for any answer that people write"
             )
         if self.memory_mib < _LEAST_MEMORY_MIB:
             raise InvalidValue(
                 f"expected at least {_LEAST_MEMORY_MIB} MiB, got "
-                f"memory_mib={self.memory_mib}; math-verify takes 70 by itself"
+                f"memory_mib={self.memory_mib}; math-verify alone takes 70: raise it"
             )
         if self.length < 1:
             raise InvalidValue(
-                f"expected a length of at least 1, got length={self.length}; "
-                f"{LONGEST_ANSWER} is the default"
+                f"expected a length of at least 1, got length={self.length}; use the "
+                f"default, {LONGEST_ANSWER}"
             )
         _VERIFIERS.add(self)
 
@@ -75,12 +163,12 @@ class Verifier:
         r"""Return whether `answer`, untrusted text, equals `reference`.
 
         Args:
-            reference: The right answer: a number such as `18`, `-7.5` or `1/2`, or
-                mathematics that math-verify finds in a text, such as `$x^2$`.
-            answer: What is judged. Over any limit it is not equal.
+            reference: A number such as `18`, `-7.5` or `1/2`, or an expression that
+                math-verify finds in a text, such as `$x^2$`.
+            answer: The answer to judge; over any limit it is not equal.
 
         Raises:
-            InvalidValue: The reference is over a limit, or has no mathematics.
+            InvalidValue: The reference is over a limit, or has no expression.
             VerifierUnavailable: math-verify is missing, or its process cannot run.
         """
         expected = _number(reference, self.length)
@@ -110,8 +198,8 @@ class Verifier:
 
     def _ask(self, reference: str, answer: str) -> str:
         with self._lock:
-            # A judge that dies is a verdict. A worker that dies was ended from outside,
-            # by hand or for want of memory, and says nothing about the answer.
+            # A dead judge is a verdict. A dead worker was killed from outside, by hand
+            # or for lack of memory, and says nothing about the answer: try once more.
             for _ in range(2):
                 if self._process is None:
                     self._process = VerifierProcess(
@@ -123,12 +211,12 @@ class Verifier:
                     last = error
                     self._end_process()
                 except BaseException:
-                    # Its reply is still to come, and would be taken for the next one's.
+                    # Its reply would otherwise be read as that of the next answer.
                     self._end_process()
                     raise
         raise VerifierUnavailable(
             f"expected a verdict from the verifier's process, got a channel that is "
-            f"{last}, twice. Check that memory and processes are to be had."
+            f"{last}, twice. Check that memory and processes are available."
         )
 
     def _end_process(self) -> None:
@@ -137,7 +225,7 @@ class Verifier:
             process.stop()
 
     def _after_fork(self) -> None:
-        # A thread that had the lock is not in this process to release it.
+        # A thread of the parent may have held the lock; it does not exist here.
         self._lock = threading.Lock()
         process, self._process = self._process, None
         if process is not None:
@@ -145,7 +233,7 @@ class Verifier:
 
 
 def verify(reference: str, answer: str) -> bool:
-    """Return `Verifier.verify` with the usual limits, by a worker that is shared."""
+    """Return `Verifier.verify` with the default limits, by a shared worker."""
     return _SHARED.verify(reference, answer)
 
 
@@ -157,8 +245,8 @@ def verify_many(pairs: Iterable[tuple[str, str]]) -> list[bool]:
 def verify_number(reference: str, answer: str) -> bool:
     """Return `verify` for a task whose references are numbers.
 
-    math-verify has no part in it: it works sums out, so that the question, copied,
-    would be a right answer, and it takes one number out of a text such as "not 18".
+    math-verify is not used: it evaluates sums, so that the copied question would be a
+    correct answer, and it extracts a number from text such as "not 18".
 
     Raises:
         InvalidValue: The reference is over a limit, or is not a number.
@@ -168,10 +256,19 @@ def verify_number(reference: str, answer: str) -> bool:
     return _SHARED.verify(reference, answer)
 
 
-# Each problem has many answers.
+def score_number(reference: str, response: str) -> Score:
+    """Return the scores of a response whose reference is a number."""
+    answer = template.extract_answer(response)
+    return Score(
+        answer=float(answer is not None and verify_number(reference, answer)),
+        format=float(template.parse(response) is not None),
+    )
+
+
+# Cached, because each reference is compared with many answers.
 @lru_cache(maxsize=1024)
 def _number(reference: str, length: int) -> Fraction | None:
-    """The number that a reference is, None if it is for math-verify to read."""
+    """The number a reference states, None if math-verify must read it."""
     if reason := excess(reference, length=length):
         raise _bad_reference(reference, reason)
     return read_reference(reference)
@@ -182,7 +279,7 @@ def _bad_reference(reference: str, reason: str) -> InvalidValue:
     shown = shown if len(shown) <= 200 else f"{shown[:200]}…"
     return InvalidValue(
         f"expected a reference answer to compare with, got {reason} in {shown}; no "
-        "answer could ever be right: correct the problem, or leave it out"
+        "answer could be correct: fix the problem, or leave it out"
     )
 
 

@@ -1,4 +1,4 @@
-"""The verifier's side of its worker process: start it, ask it, end it."""
+"""The parent's side of the verifier's worker process: start, ask and stop it."""
 
 import os
 import signal
@@ -24,12 +24,12 @@ from entrometer.tasks.verifier_worker import (
 
 WORKER = Path(__file__).with_name("verifier_worker.py")
 
-# A first import of SymPy from a slow disk; and what a busy machine may add to the time
-# of a judge before its worker is taken for dead.
+# Time for a first import of SymPy from a slow disk, and the delay that a busy machine
+# may add to a judge before its worker counts as dead.
 _START_SECONDS = 300.0
 _REPLY_SECONDS = 10.0
 
-# Nothing else of the environment is handed on: it may hold keys.
+# No other environment variable reaches the worker: it might hold a key.
 _KEPT = ("DYLD_LIBRARY_PATH", "LD_LIBRARY_PATH", "SYSTEMROOT")
 
 
@@ -38,14 +38,14 @@ class VerifierUnavailable(EntrometerError, RuntimeError):
 
 
 class VerifierProcess:
-    """A running worker. Not to be shared by threads: the verifier has the lock."""
+    """A running worker. Not thread-safe: `Verifier` holds a lock around it."""
 
     def __init__(self, *, seconds: float, memory: int) -> None:
-        """Start the worker and wait until it can judge.
+        """Start the worker and wait until it is ready.
 
         Args:
-            seconds: Processor time that a judge may take.
-            memory: Bytes of address space that it may have.
+            seconds: Processor time limit of a judge.
+            memory: Address space limit of a judge, in bytes.
         """
         _check_system()
         self._seconds = seconds
@@ -53,16 +53,16 @@ class VerifierProcess:
         self._count = 0
         self._channel, theirs = socket.socketpair()
         with theirs:
-            # By path, without the user's site, the working directory or `PYTHON*`:
-            # nothing lying about can stand in for a module. `-I` would be that, but
-            # ignore the seed too, with which the order of sets is the same each time.
+            # Run by path, without the user's site directory, the working directory or
+            # `PYTHON*` variables, so that no stray file can replace a module. `-I` does
+            # this too, but also ignores PYTHONHASHSEED, which fixes the order of sets.
             self._process = subprocess.Popen(
                 [sys.executable, "-s", "-P", str(WORKER), str(theirs.fileno())],
                 pass_fds=[theirs.fileno()],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
-                # Out of reach of a Ctrl-C, and a group of its own to kill.
+                # Ctrl-C does not reach it, and its process group can be killed.
                 start_new_session=True,
                 cwd="/",
                 env={"PYTHONHASHSEED": "0", "OPENBLAS_NUM_THREADS": "1"}
@@ -76,12 +76,12 @@ class VerifierProcess:
 
     @property
     def pid(self) -> int:
-        """The worker's process id, which is also that of its group."""
+        """Process id of the worker and of its process group."""
         return self._process.pid
 
     def _begin(self, memory: int) -> None:
-        # Last, so that they only add what is not found without them: an environment
-        # that is set by PYTHONPATH, or the user's own packages.
+        # Appended to the worker's own path, so that they only add packages it would not
+        # find: those of PYTHONPATH or of the user's site directory.
         path = [str(p) for p in sys.path if os.path.isabs(p)]
         settings = {"path": path, "seconds": self._seconds, "memory": memory}
         try:
@@ -95,14 +95,14 @@ class VerifierProcess:
             raise VerifierUnavailable(
                 f"expected the verifier's process to start, got {reply.get('failed')}. "
                 "Check that `python -c 'import math_verify'` works, and that memory "
-                "and processes are to be had."
+                "and processes are available."
             )
 
     def judge(self, reference: str, answer: str) -> str:
         """Return the worker's verdict on one pair.
 
         Raises:
-            BrokenChannel: The worker is dead, silent or not to be understood.
+            BrokenChannel: The worker is dead, silent or sends no valid reply.
         """
         self._count += 1
         send(
@@ -117,10 +117,10 @@ class VerifierProcess:
         return str(verdict)
 
     def stop(self) -> None:
-        """End the worker and the judge that it may have."""
+        """Stop the worker and its judge, if one runs."""
         self._channel.close()
         try:
-            # It ends by itself once the channel is closed, and ends its judge first.
+            # Once the channel is closed the worker kills its judge and exits.
             self._process.wait(self._wait + 1)
         except subprocess.TimeoutExpired:
             with suppress(ProcessLookupError):
@@ -128,9 +128,9 @@ class VerifierProcess:
             self._process.wait()
 
     def abandon(self) -> None:
-        """Let go of a worker that belongs to the process this one was forked from."""
+        """Forget a worker that belongs to the parent of this forked process."""
         self._channel.close()
-        # It is no child of this process, which must neither wait for it nor warn.
+        # It is not a child of this process, so Popen must neither wait nor warn.
         self._process.returncode = 0
 
 

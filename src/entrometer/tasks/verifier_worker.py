@@ -1,15 +1,15 @@
-"""The process in which answers are judged, each in a fork of its own.
+"""The worker process that judges answers, each in its own fork.
 
-It is run by its path and imports nothing of the package: only the standard library and
-math-verify, so it starts in half a second and weighs 60 MB. It reads the pairs, and
-never parses one. For each it forks a judge, which dies with its verdict: whatever an
-answer does to math-verify, to SymPy's caches or to memory is gone before the next one
-is looked at, and every pair is judged from the same state. It has one thread, so that
-a fork copies no lock that somebody holds.
+It is run by its path and imports nothing of the package, only the standard library and
+math-verify, so it starts in half a second and takes 60 MB. It reads pairs of reference
+and answer, but never parses them. For each pair it forks a judge, which dies with its
+verdict: whatever an answer does to math-verify, to SymPy's caches or to memory is gone
+before the next one, and every pair is judged from the same state. It has one thread, so
+that no fork copies a held lock.
 
-Messages are JSON after four bytes of length, over a socket that only it and its owner
-have. Standard output is not among them, so nothing that is printed can be a reply; and
-a judge has no socket, only one end of a pipe that is read for a single byte.
+Messages are JSON after four bytes of length, over a socket that only the worker and its
+parent have. Nothing printed to standard output can be a reply, and a judge has no
+socket, only one end of a pipe from which a single byte is read.
 """
 
 import gc
@@ -28,19 +28,19 @@ from typing import Any
 LONGEST_MESSAGE = 2**20
 
 WAIT = 1.6
-"""Time by the clock over time on a processor that a judge may take."""
+"""Allowed time by the clock over the allowed processor time of a judge."""
 
 ATTEMPTS = 3
-"""Most judges of one pair: another is tried where a busy machine gave one no time."""
+"""Largest number of judges per pair, if a busy machine gave one no processor time."""
 
 EQUAL, UNEQUAL, UNREADABLE, STOPPED = "equal", "unequal", "unreadable", "stopped"
-"""Verdicts: as they say; a reference without mathematics in it; a judge that passed a
+"""Verdicts. UNREADABLE: the reference has no expression. STOPPED: the judge exceeded a
 limit or died."""
 
 _BYTES = {b"=": EQUAL, b"!": UNEQUAL, b"?": UNREADABLE}
 
-# Judged before the first real pair, so that no judge has to compile an expression,
-# import a part of SymPy or build a table of the grammar: each would do it anew.
+# Judged before the first real pair, so that judges need not compile an expression,
+# import a part of SymPy or build a grammar table: each fork would do so again.
 _WARMING = [
     ("18", "18.0"),
     ("1/2", r"$\frac{1}{2}$"),
@@ -61,11 +61,11 @@ Judge = Callable[[str, str], str]
 
 
 class BrokenChannel(Exception):
-    """The other side is gone, too slow, or says what is no message."""
+    """The other side is gone, too slow, or sends an invalid message."""
 
 
 def send(channel: socket.socket, message: dict[str, Any]) -> None:
-    """Write one message."""
+    """Send one message."""
     content = json.dumps(message).encode()
     try:
         channel.sendall(len(content).to_bytes(4, "big") + content)
@@ -74,7 +74,7 @@ def send(channel: socket.socket, message: dict[str, Any]) -> None:
 
 
 def receive(channel: socket.socket, seconds: float | None = None) -> dict[str, Any]:
-    """Read one message, for which `seconds` are allowed in all."""
+    """Return one message, received within `seconds` in total."""
     deadline = None if seconds is None else time.monotonic() + seconds
     length = int.from_bytes(_receive_bytes(channel, 4, deadline), "big")
     if length > LONGEST_MESSAGE:
@@ -92,7 +92,7 @@ def _receive_bytes(channel: socket.socket, count: int, deadline: float | None) -
     content = b""
     while len(content) < count:
         if deadline is not None:
-            # Not 0, which would mean a socket that does not wait.
+            # Not 0, which would make the socket non-blocking.
             channel.settimeout(max(deadline - time.monotonic(), 1e-3))
         try:
             piece = channel.recv(count - len(content))
@@ -105,10 +105,9 @@ def _receive_bytes(channel: socket.socket, count: int, deadline: float | None) -
 
 
 def serve(channel: socket.socket, load_judge: Callable[[], Judge]) -> None:
-    """Judge pairs until the owner closes the channel.
+    """Judge pairs until the parent closes the channel.
 
-    The first message sets the limits, and where to find packages that this process
-    would not see by itself.
+    The first message sets the limits and additional package paths.
     """
     settings = receive(channel)
     sys.path += [path for path in settings["path"] if path not in sys.path]
@@ -121,7 +120,8 @@ def serve(channel: socket.socket, load_judge: Callable[[], Judge]) -> None:
     except Exception as error:
         send(channel, {"failed": f"{type(error).__name__}: {error}"[:500]})
         return
-    # What there is now is never collected: a judge then shares it instead of copying.
+    # Frozen objects are never collected, so judges share their pages with the worker
+    # instead of copying them.
     gc.collect()
     gc.freeze()
     send(channel, {"ready": True})
@@ -136,7 +136,7 @@ def _verdict(
 ) -> str:
     for _ in range(ATTEMPTS):
         verdict, computed = _fork_judge(judge, channel, request, seconds)
-        # Out of time without having had any: that must not make a right answer wrong.
+        # Timed out without processor time: a busy machine must not fail an answer.
         if verdict or computed > seconds / 50:
             break
     return verdict or STOPPED
@@ -145,7 +145,7 @@ def _verdict(
 def _fork_judge(
     judge: Judge, channel: socket.socket, request: dict[str, Any], seconds: float
 ) -> tuple[str | None, float]:
-    """The verdict, None if there was no time for one; and the time on a processor."""
+    """The verdict, None after a timeout; and the judge's processor time."""
     receiver, sender = os.pipe()
     child = os.fork()
     if not child:
@@ -153,7 +153,7 @@ def _fork_judge(
             os.setpgid(0, 0)
             os.close(receiver)
             channel.close()
-            # The timer is to the point; the limit is there if a library takes it.
+            # The timer is precise; the limit remains if a library resets the timer.
             signal.signal(signal.SIGPROF, signal.SIG_DFL)
             signal.setitimer(signal.ITIMER_PROF, seconds)
             _limit("RLIMIT_CPU", int(seconds) + 2)
@@ -162,21 +162,21 @@ def _fork_judge(
             verdict = judge(request["reference"], request["answer"])
             os.write(sender, next(b for b, v in _BYTES.items() if v == verdict))
         finally:
-            # Past every handler and buffer that it has from its parent.
+            # Skips all exit handlers and buffers inherited from the parent.
             os._exit(0)
     os.close(sender)
-    # Asked on both sides, so that it holds before either goes on.
+    # Set on both sides of the fork, so that neither continues without it.
     with suppress(OSError):
         os.setpgid(child, child)
     in_time = _wait_readable(receiver, WAIT * seconds)
     byte = os.read(receiver, 1) if in_time else b""
     os.close(receiver)
-    # A group that has ended is no error, nor in systems that say it otherwise.
+    # A group that has already ended is no error; systems report it differently.
     with suppress(OSError):
         os.killpg(child, signal.SIGKILL)
     _, _, usage = os.wait4(child, 0)
-    said = _BYTES.get(byte, STOPPED) if in_time else None
-    return said, usage.ru_utime + usage.ru_stime
+    reply = _BYTES.get(byte, STOPPED) if in_time else None
+    return reply, usage.ru_utime + usage.ru_stime
 
 
 def _wait_readable(descriptor: int, seconds: float) -> bool:
@@ -192,15 +192,15 @@ def _limit(name: str, value: int) -> None:
     _, hard = resource.getrlimit(which)
     if hard != resource.RLIM_INFINITY:
         value = min(value, hard)
-    # macOS knows the name of a limit of memory, but does not take one.
+    # macOS defines RLIMIT_AS but refuses to set it.
     with suppress(OSError, ValueError):
         resource.setrlimit(which, (value, value))
 
 
 def load_math_verify() -> Judge:
-    """Import math-verify and return its comparison, without its own time limits.
+    """Return math-verify's comparison, without its own time limits.
 
-    Those are signals to a main thread; here the process that waits has the clock.
+    Those use signals to the main thread; here the parent process keeps the time.
     """
     logging.disable(logging.CRITICAL)
     from math_verify import parse, verify
@@ -216,7 +216,7 @@ def load_math_verify() -> Judge:
 
 
 def main(load_judge: Callable[[], Judge] = load_math_verify) -> None:
-    """Serve on the socket whose descriptor is the only argument."""
+    """Serve on the socket whose file descriptor is the only argument."""
     with socket.socket(fileno=int(sys.argv[1])) as channel, suppress(BrokenChannel):
         serve(channel, load_judge)
 

@@ -1,20 +1,69 @@
-"""Policy-gradient losses as functions of the token tables S and H.
+"""Policy-gradient losses as functions of the token tables S and H; advantages; masks.
 
-A loss never sees the model. What it asks of the model is the pair of tables that
-`loss_coefficients` takes by autograd.
+A loss never sees the model: it reaches the parameters through the coefficients of S and
+H that `loss_coefficients` takes by autograd.
 """
 
-# Axes: B sequences, T completion tokens.
+# Axes: B sequences, T completion tokens, P prompts, G responses of a prompt.
 
 from collections.abc import Callable
 from typing import NamedTuple
 
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
+
+from entrometer.errors import ShapeMismatch
 
 TokenLoss = Callable[[Tensor, Tensor], Tensor]
 """Maps the (B, T) tables S (log-prob of the token) and H (entropy) to a scalar."""
+
+
+def response_mask(tokens: Int[Tensor, "B T"], *, eos: int) -> Bool[Tensor, "B T"]:
+    """Return True up to and including the first EOS of each row.
+
+    A row without EOS was cut at the length limit: all of it counts.
+    """
+    is_eos_BT = (tokens == eos).long()
+    eos_before_BT = is_eos_BT.cumsum(dim=-1) - is_eos_BT
+    return eos_before_BT == 0
+
+
+def centred_advantages(rewards: Float[Tensor, "P G"]) -> Float[Tensor, "P G"]:
+    r"""Return Dr-GRPO's advantage $A_g = r_g - \bar r$, not divided by a deviation."""
+    return rewards - rewards.mean(dim=-1, keepdim=True)
+
+
+def standardised_advantages(
+    rewards: Float[Tensor, "P G"], *, epsilon: float = 1e-4
+) -> Float[Tensor, "P G"]:
+    r"""Return GRPO's advantage $A_g = (r_g - \bar r)/(\sigma + \epsilon)$ in the group.
+
+    $\sigma$ is the sample deviation (over $G - 1$), as trainers compute it.
+    """
+    _require_group(rewards)
+    deviation = rewards.std(dim=-1, keepdim=True, correction=1)
+    return centred_advantages(rewards) / (deviation + epsilon)
+
+
+def leave_one_out_advantages(rewards: Float[Tensor, "P G"]) -> Float[Tensor, "P G"]:
+    r"""Return RLOO's $A_g = r_g - \bar r_{-g} = \tfrac{G}{G-1}(r_g - \bar r)$.
+
+    The mean of the *other* responses is independent of response $g$, so
+    $\mathrm E[A_g \nabla S_g]$ is the policy gradient without bias.
+    """
+    _require_group(rewards)
+    group = rewards.shape[-1]
+    return centred_advantages(rewards) * (group / (group - 1))
+
+
+def _require_group(rewards: Tensor) -> None:
+    if rewards.shape[-1] < 2:
+        raise ShapeMismatch(
+            "expected at least 2 responses per prompt, got "
+            f"{rewards.shape[-1]}; a group of one has no spread and no other member: "
+            "sample more responses or use centred advantages over the batch"
+        )
 
 
 def token_ratios(
@@ -22,7 +71,7 @@ def token_ratios(
     sampled_logprobs: Float[Tensor, "B T"],
     mask: Bool[Tensor, "B T"],
 ) -> Float[Tensor, "B T"]:
-    r"""$r = e^{S - S_{\text{old}}}$ to the policy that sampled; 1 off the mask."""
+    r"""Return $r = e^{S - S_{\text{old}}}$ to the sampling policy; 1 off the mask."""
     # Padding may hold anything, infinities too: cut it off before the exponential.
     return (logprobs - sampled_logprobs).where(mask, 0.0).exp()
 
@@ -34,7 +83,7 @@ def clipped_surrogate(
     clip_low: float = 0.2,
     clip_high: float = 0.2,
 ) -> Float[Tensor, "B T"]:
-    r"""Loss $-\min(rA,\ \mathrm{clip}(r)A)$ of each token, as PPO has it.
+    r"""Return PPO's loss $-\min(rA,\ \mathrm{clip}(r)A)$ of each token.
 
     The ratio is clipped to $[1-\epsilon_{low}, 1+\epsilon_{high}]$.
     """
@@ -45,11 +94,9 @@ def clipped_surrogate(
 def dr_grpo_mean(
     losses: Float[Tensor, "B T"], mask: Bool[Tensor, "B T"], *, length_limit: int
 ) -> Float[Tensor, ""]:
-    r"""$\frac{1}{B L}\sum_{ik}\ell_{ik}$: the divisor is the length limit $L$.
-
-    It is the same for short and long responses, so gradients of micro-batches add up
-    exactly.
-    """
+    r"""Return $\frac{1}{B L}\sum_{ik}\ell_{ik}$, with the length limit $L$."""
+    # The divisor is the same for short and long responses, so gradients of
+    # micro-batches add up exactly.
     return losses.where(mask, 0.0).sum() / (losses.shape[0] * length_limit)
 
 
@@ -63,7 +110,7 @@ def dr_grpo_loss(
     clip_low: float = 0.2,
     clip_high: float = 0.2,
 ) -> Float[Tensor, ""]:
-    r"""Dr-GRPO: $L = -\frac{1}{B L}\sum_{ik}\min(r A,\ \mathrm{clip}(r)A)$."""
+    r"""Return Dr-GRPO's $L = -\frac{1}{B L}\sum_{ik}\min(r A,\ \mathrm{clip}(r)A)$."""
     losses_BT = clipped_surrogate(
         token_ratios(logprobs, sampled_logprobs, mask),
         advantages[:, None].expand_as(logprobs),
@@ -74,7 +121,7 @@ def dr_grpo_loss(
 
 
 class LossCoefficients(NamedTuple):
-    """How a loss pulls on each token."""
+    """Weights of each token in the gradient of a loss."""
 
     alpha: Float[Tensor, "B T"]
     r"""$\alpha = -\partial L/\partial S$: positive where the token is made likelier."""
@@ -86,7 +133,7 @@ class LossCoefficients(NamedTuple):
 def loss_coefficients(
     loss: TokenLoss, logprobs: Float[Tensor, "B T"], entropies: Float[Tensor, "B T"]
 ) -> LossCoefficients:
-    r"""Coefficients $\alpha$ and $\gamma$, by autograd at the level of the tables.
+    r"""Return the coefficients $\alpha$ and $\gamma$, by autograd on the tables.
 
     Every policy-gradient loss reaches the parameters through these alone:
     $-\nabla_\theta L = \sum_{ik}\alpha_{ik}\nabla S_{ik} + \gamma_{ik}\nabla H_{ik}$.
@@ -95,6 +142,7 @@ def loss_coefficients(
     H = entropies.detach().requires_grad_()
     with torch.enable_grad():
         L = loss(S, H)
+    # Most losses do not use H: its gradient is then 0 and not missing.
     dL_dS, dL_dH = torch.autograd.grad(
         L, (S, H), allow_unused=True, materialize_grads=True
     )

@@ -1,7 +1,7 @@
-"""Training on TRL: imitation, Dr-GRPO, what it records and what it can resume.
+"""Training with TRL: imitation, then Dr-GRPO, recorded and resumable.
 
-Names are looked up when they are first used: configs can then be read, and commands
-explained, without waiting for torch.
+Modules are imported when one of their names is first used, so that configs can be read
+and `--help` printed without importing torch.
 """
 
 from importlib import import_module
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from entrometer.training.run import prolong, train
     from entrometer.training.trainer import Trainer
 
-_HOMES = {
+_MODULES = {
     "AdapterConfig": "config",
     "ImitationConfig": "config",
     "Instrument": "instruments",
@@ -55,9 +55,9 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
+    if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+    return getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
 
 
 def __dir__() -> list[str]:

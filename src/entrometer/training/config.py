@@ -1,4 +1,4 @@
-"""What a training run is: every setting, in one frozen object."""
+"""Settings of a training run, and the file that stores them."""
 
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
@@ -11,40 +11,40 @@ _PLAIN = "dr-grpo"
 
 @dataclass(frozen=True, kw_only=True)
 class AdapterConfig:
-    """A LoRA adapter, which alone is trained."""
+    """A LoRA adapter. Only its weights are trained."""
 
     rank: int = 8
     """Rank of the two factors."""
 
     alpha: int = 16
-    """The product of the factors is scaled by alpha over rank."""
+    """Numerator of the scale alpha / rank of the product of the factors."""
 
     modules: tuple[str, ...] = ("q_proj", "k_proj", "v_proj", "o_proj")
-    """Linear layers that get one, by the last part of their names."""
+    """Linear layers to adapt, by the last part of their names."""
 
     def __post_init__(self) -> None:
-        """Refuse values of another type."""
+        """Raise on values of the wrong type."""
         require_types(self)
 
 
 @dataclass(frozen=True, kw_only=True)
 class ImitationConfig:
-    """Supervised steps on demonstrations, so that the format is known at the start."""
+    """Supervised fine-tuning on demonstrations, to teach the format of the task."""
 
     steps: int = 100
-    """Optimizer steps; 0 for none."""
+    """Optimizer steps; 0 to skip imitation."""
 
     batch: int = 16
-    """Demonstrations an update."""
+    """Demonstrations per optimizer step."""
 
     learning_rate: float = 5e-4
-    """Peak; falls linearly to 0."""
+    """Peak learning rate, which then falls linearly to 0."""
 
     warmup: int = 10
-    """Steps over which the learning rate rises."""
+    """Steps over which the learning rate rises to its peak."""
 
     def __post_init__(self) -> None:
-        """Refuse what cannot be trained."""
+        """Raise on values with which training is impossible."""
         require_types(self)
         if self.steps < 0 or self.batch < 1:
             raise InvalidValue(
@@ -57,89 +57,89 @@ class ImitationConfig:
 class TrainConfig:
     """Imitation, then Dr-GRPO.
 
-    The learning rate of Dr-GRPO is constant and its problems are a fixed number, so a
-    run that is prolonged is the run that would have been longer from the start.
+    Dr-GRPO has a constant learning rate and a fixed set of problems, so extending a
+    finished run gives exactly the run that would have been longer from the start.
     """
 
     policy: str = "tiny"
-    """Name or directory of the model to begin with."""
+    """Name or directory of the model to start from."""
 
     task: str = "arithmetic"
     """Name of the task."""
 
     level: str | None = None
-    """Level of the task, for one that has levels."""
+    """Difficulty level, for tasks that have levels."""
 
     problems: int = 2048
-    """Problems of the training split to draw from."""
+    """Number of problems of the training split to draw prompts from."""
 
     adapter: AdapterConfig | None = AdapterConfig()
-    """The adapter to train; None trains every parameter."""
+    """LoRA adapter to train; None trains all parameters."""
 
     imitation: ImitationConfig = ImitationConfig()
-    """What comes before Dr-GRPO."""
+    """Supervised steps before Dr-GRPO."""
 
     steps: int = 64
     """Optimizer steps of Dr-GRPO."""
 
     save_every: int = 8
-    """Steps from one checkpoint to the next; there is one at 0 too."""
+    """Steps between checkpoints. One is also saved before the first step."""
 
     prompts: int = 8
-    """Prompts an update."""
+    """Prompts per optimizer step."""
 
     responses: int = 8
-    """Responses a prompt: the group that shares a baseline."""
+    """Responses per prompt. Their mean reward is the baseline of the group."""
 
     micro_batch: int = 16
-    """Responses that a process takes through the model at once."""
+    """Responses per forward and backward pass of one process."""
 
     window: int = 1
-    """Updates made from one round of sampling, over different responses."""
+    """Optimizer steps per round of sampling, each on different responses."""
 
     iterations: int = 1
-    """Times that a round of responses is gone over."""
+    """Number of times each round of responses is trained on."""
 
     learning_rate: float = 1e-5
-    """Of AdamW, constant."""
+    """Constant learning rate of AdamW."""
 
     betas: tuple[float, float] = (0.9, 0.999)
-    """Of AdamW."""
+    """Decay rates of AdamW's two moments."""
 
     weight_decay: float = 0.0
-    """Of AdamW."""
+    """Weight decay of AdamW."""
 
     max_grad_norm: float = 1.0
-    """Norm that gradients are clipped to; 0 for no clipping."""
+    """Gradients are clipped to this norm; 0 disables clipping."""
 
     temperature: float = 1.0
-    """At which responses are sampled."""
+    """Sampling temperature of the responses."""
 
     max_tokens: int = 64
-    """Length limit of a response."""
+    """Maximum length of a response, in tokens."""
 
     format_weight: float = 0.0
-    """Weight of the format in the reward; the verified answer has 1."""
+    """Weight of the format in the reward; the verified answer has weight 1."""
 
     intervention: str = _PLAIN
-    """What is done to the loss: a name, or `name:setting=value,setting=value`. The page
-    on interventions lists the names, and so does the answer to any other."""
+    """Change to the loss: a name, or `name:setting=value,setting=value`. The names are
+    on the documentation page about interventions; an unknown name lists them too."""
 
     predict_every: int = 0
-    """Steps from one prediction of the entropy change to the next; 0 for none."""
+    """Steps between predictions of the entropy change; 0 for none."""
 
     predict_prompts: int = 32
-    """Held-out prompts that a prediction samples."""
+    """Held-out prompts sampled for each prediction."""
 
     report_to: str = "none"
-    """Tracker that metrics go to as well: tensorboard, wandb, trackio; several parted
-    by commas."""
+    """Trackers that also receive the metrics, separated by commas: tensorboard, wandb,
+    trackio."""
 
     seed: int = 0
-    """Of everything that is drawn."""
+    """Seed of all random draws."""
 
     def __post_init__(self) -> None:
-        """Refuse what cannot be trained."""
+        """Raise on values with which training is impossible."""
         require_types(self)
         positive = (
             "problems",
@@ -170,25 +170,26 @@ class TrainConfig:
             )
         if self.responses < 2:
             raise InvalidValue(
-                "expected at least 2 responses a prompt, which are compared with one "
-                f"another, got responses={self.responses}; give more"
+                "expected at least 2 responses per prompt, for they are compared with "
+                f"each other, got responses={self.responses}; increase it"
             )
         needed = self.prompts * self.window
         if self.problems < needed:
             raise InvalidValue(
                 f"expected at least prompts x window = {self.prompts} x {self.window} "
-                f"= {needed} problems, for a round of sampling takes as many different "
-                f"ones, got problems={self.problems}; give more, or make prompts or "
-                "window smaller"
+                f"= {needed} problems, for a round of sampling uses each once, got "
+                f"problems={self.problems}; increase problems, or decrease prompts or "
+                "window"
             )
         if self.intervention != _PLAIN:
-            # Interventions are torch's, and a plain config is read without it.
+            # Imported only here: interventions need torch, which takes seconds to
+            # import and which the config of a plain run does without.
             from entrometer.training.trainable import trainable
 
             trainable(self.intervention)
 
     def task_settings(self) -> dict[str, str]:
-        """What the task is made with, besides its name."""
+        """Return the arguments of the task besides its name."""
         return {} if self.level is None else {"level": self.level}
 
 
@@ -196,14 +197,11 @@ _Config = TypeVar("_Config", AdapterConfig, ImitationConfig, TrainConfig)
 
 
 def save_config(config: TrainConfig, run: Path, *, problems: str | None = None) -> None:
-    """Write and seal the settings of a run.
+    """Write `config.json` of a run and seal it against edits.
 
-    Args:
-        config: The settings.
-        run: Its directory.
-        problems: Content key of its problems, which a resume compares.
+    `problems` is the content key of the problems, which a resumed run compares.
     """
-    # Here: settings, and with them `--help`, are there without tables and arrays.
+    # Imported only here, so that `--help` needs neither pyarrow nor NumPy.
     from entrometer.runs.locations import relative_source
     from entrometer.runs.settings import save_settings
 
@@ -212,12 +210,8 @@ def save_config(config: TrainConfig, run: Path, *, problems: str | None = None) 
 
 
 def read_config(run: Path) -> TrainConfig:
-    """Read back what `save_config` wrote, refusing what was edited since.
-
-    An unknown setting is refused by name.
-    """
+    """Read what `save_config` wrote; raise if it was edited or has unknown settings."""
     path = run / "config.json"
-    # Here: settings, and with them `--help`, are there without tables and arrays.
     from entrometer.runs.atomic import DamagedFile
     from entrometer.runs.locations import located
     from entrometer.runs.settings import sealed_settings
@@ -243,7 +237,7 @@ def read_config(run: Path) -> TrainConfig:
 
 
 def as_saved(config: TrainConfig, run: Path) -> TrainConfig:
-    """Return the config as `read_config` reads it, however its path is spelled."""
+    """Return the config as `read_config` returns it, with its paths normalized."""
     from entrometer.runs.locations import located, relative_source
 
     return replace(config, policy=located(relative_source(config.policy, run), run))
@@ -258,7 +252,7 @@ def _build(kind: type[_Config], path: Path, values: Any) -> _Config:
     for name in values:
         if name not in known:
             raise InvalidValue(
-                f"{path}: {name!r} is no setting of {kind.__name__}."
+                f"{path}: {name!r} is not a setting of {kind.__name__}."
                 f"{nearest_name(name, known)} Remove or correct it"
             )
     pairs: dict[str, Any] = {
@@ -270,6 +264,6 @@ def _build(kind: type[_Config], path: Path, values: Any) -> _Config:
         raise InvalidValue(f"{path}: {error}") from error
     except TypeError as error:
         raise InvalidValue(
-            f"{path}: expected settings of {kind.__name__}, got a value of another "
+            f"{path}: expected settings of {kind.__name__}, got a value of the wrong "
             f"type ({error}); correct it"
         ) from error

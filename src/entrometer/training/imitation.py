@@ -1,10 +1,9 @@
-"""Supervised steps on demonstrations, which teach a policy the format of a task."""
+"""Supervised fine-tuning on demonstrations, to teach a policy the format of a task."""
 
 from pathlib import Path
 from random import Random
 from typing import Any
 
-import torch
 from datasets import Dataset
 from transformers import PrinterCallback
 from trl import SFTConfig, SFTTrainer
@@ -14,16 +13,18 @@ from entrometer.policy import Policy
 from entrometer.runs import apply_umask, publish, seal
 from entrometer.runs.atomic import naming_full_disk
 from entrometer.tasks import Problem, Task
-from entrometer.training.adapter_files import lean_on_base
+from entrometer.training.checkpoint_files import refer_to_base
 from entrometer.training.config import TrainConfig
-from entrometer.training.processes import on_cpu, processes
-from entrometer.training.progress import Progress, ShowProgress
-from entrometer.training.sharding import Sharded
+from entrometer.training.processes import FsdpTrainer, processes, shared_arguments
+from entrometer.training.trackers import Progress, ShowProgress
 
 
-class _Trainer(Sharded, SFTTrainer):  # type: ignore[misc]
+class ImitationTrainer(FsdpTrainer, SFTTrainer):  # type: ignore[misc]
+    """TRL's trainer, which sends nothing to the hub."""
+
     def _send_telemetry(self) -> None:
-        """Send none: TRL would tell the hub of every trainer that is made."""
+        # TRL reports every new trainer to the hub unless the environment forbids it.
+        pass
 
 
 def imitate(
@@ -34,20 +35,20 @@ def imitate(
     directory: Path,
     progress: Progress | None = None,
 ) -> None:
-    """Train on demonstrations and leave the policy in `directory`, complete.
+    """Train on demonstrations and save the policy in `directory`, complete or absent.
 
-    Every step has fresh demonstrations: a problem that comes again is worked in
-    another way, where the task has several.
+    Every step draws new demonstrations. A task may solve the same problem in several
+    ways.
     """
     settings = config.imitation
     count = processes().num_processes
     if settings.batch % count:
         raise InvalidValue(
-            f"expected demonstrations that {count} processes can share, got "
-            f"batch={settings.batch}; make it a multiple"
+            f"expected an imitation batch that is a multiple of {count} processes, got "
+            f"batch={settings.batch}; change it"
         )
     stage = directory.with_name(f".{directory.name}")
-    trainer = _Trainer(
+    trainer = ImitationTrainer(
         model=policy.model,
         args=SFTConfig(
             output_dir=str(stage),
@@ -56,17 +57,11 @@ def imitate(
             learning_rate=settings.learning_rate,
             lr_scheduler_type="linear",
             warmup_steps=settings.warmup,
-            logging_steps=1,
             save_strategy="no",
             completion_only_loss=True,
             shuffle_dataset=False,
             report_to="none",
-            disable_tqdm=True,
-            dataloader_pin_memory=torch.cuda.is_available(),
-            bf16=False,
-            use_cpu=on_cpu(),
-            gradient_checkpointing=False,
-            seed=config.seed,
+            **shared_arguments(config.seed),
         ),
         train_dataset=_demonstrations(task, problems, config),
         processing_class=policy.tokenizer,
@@ -75,10 +70,13 @@ def imitate(
     trainer.add_callback(ShowProgress("imitation", progress))
     trainer.train()
     with naming_full_disk(stage):
+        # Written under a hidden name, sealed and then renamed: a directory with its
+        # final name is complete, wherever the process is killed.
         trainer.save_model(str(stage))
         if processes().is_main_process:
+            # A pickle, which nothing here ever opens.
             (stage / "training_args.bin").unlink(missing_ok=True)
-            lean_on_base(stage, config.policy, destination=directory)
+            refer_to_base(stage, config.policy, destination=directory)
             apply_umask(stage)
             seal(stage)
             publish(stage, directory)

@@ -1,4 +1,4 @@
-"""What may watch a GRPO trainer at work, and the mixin that lets it."""
+"""Instruments that observe a GRPO trainer, and the mixin that calls them."""
 
 # Axes: B responses of a micro-batch, P prompt tokens, T response tokens, F rewards.
 
@@ -8,22 +8,24 @@ from typing import Any
 
 import torch
 from jaxtyping import Float, Int
-from torch import Tensor
+from torch import Tensor, nn
+from torch.distributed.tensor import DTensor
 from transformers import TrainerCallback
 
 from entrometer.errors import InvalidValue
-from entrometer.training.trackers import OnlyNumbers, without_machine
+from entrometer.policy import Policy, Precision
+from entrometer.training.trackers import DropUndefined, without_host_name
 
 
 @dataclass(frozen=True, eq=False)
 class MicroBatch:
-    """What one forward and backward of the trainer saw, detached, on its device."""
+    """Data of one forward and backward pass, detached, on the trainer's device."""
 
     row: Int[Tensor, " B"]
-    """Place in the generation window, over all processes: groups are runs of it."""
+    """Index in the generation window over all processes. Rows of a group adjoin."""
 
     group: Int[Tensor, " B"]
-    """Prompt group in the window: the responses that share a baseline."""
+    """Index in the window of the prompt group, whose responses share a baseline."""
 
     prompt_ids: Int[Tensor, "B P"]
     """Prompts, padded on the left."""
@@ -35,69 +37,70 @@ class MicroBatch:
     """Responses, padded on the right."""
 
     response_mask: Int[Tensor, "B T"]
-    """1 on the tokens that the loss counts."""
+    """1 on the tokens that enter the loss."""
 
     rewards: Float[Tensor, "B F"]
-    """What each reward function gave; NaN where it did not judge."""
+    """Value of each reward function; NaN where it returned None."""
 
     advantage: Float[Tensor, "B _"]
-    """Of each response, or of each of its tokens."""
+    """Advantage of each response, or of each of its tokens."""
 
     S: Float[Tensor, "B T"]
-    """Log-probability of each token, by the policy that is being updated."""
+    """Log-probability of each token under the policy that is being updated."""
 
     S_old: Float[Tensor, "B T"]
-    """The same by the policy that sampled; equal to S where they are one."""
+    """Log-probability under the sampling policy; S itself if it is the same policy."""
 
     H: Float[Tensor, "B T"]
     """Entropy of each next-token distribution, in nats."""
 
     alpha: Float[Tensor, "B T"] | None = None
-    r"""$-\partial L/\partial S$ up to a constant, where an intervention gives the loss;
-    None where it is TRL's."""
+    r"""$-\partial L/\partial S$ up to a constant, if an intervention defines the loss;
+    None if the loss is TRL's."""
 
 
 class Instrument:
-    """Watches the updates of a trainer; every hook may stay as it is.
+    """Observes the updates of a trainer. Override the hooks that are needed.
 
-    What the hooks return is logged with the trainer's own metrics.
+    Metrics that a hook returns are logged with the trainer's own.
     """
 
     def attach(self, trainer: Any) -> None:
-        """Before the first step: model and optimizer are where they will be used."""
+        """Called before the first step, with model and optimizer on their devices."""
 
     def micro_step(self, trainer: Any, micro: MicroBatch) -> None:
-        """After the backward of a micro-batch."""
+        """Called after the backward pass of each micro-batch."""
 
     def update(self, trainer: Any, step: int) -> Mapping[str, float]:
-        """After the last backward of an update, before clipping and the optimizer."""
+        """Called after the last backward pass of an update, before clipping."""
         return {}
 
     def updated(self, trainer: Any, step: int) -> Mapping[str, float]:
-        """After the optimizer moved the weights, before logging and saving."""
+        """Called after the optimizer's step, before logging and saving."""
         return {}
 
     def state(self) -> dict[str, Any]:
-        """What it has to remember over a restart, as JSON can hold it."""
+        """Return what to store in a checkpoint, as JSON-compatible values."""
         return {}
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Take back what `state` gave."""
+        """Restore what `state` returned, when a run is resumed."""
 
 
-# Left of a trainer among the bases, so that `super()` is that trainer.
+# The mixin below stands left of a trainer among the bases of a class, so `super()` is
+# that trainer, whose type is not known here.
 _Trainer: Any = object
 
 
 class Instrumented(_Trainer):  # type: ignore[misc]
-    """Mixin for a `GRPOTrainer`: the same training, watched by instruments.
+    """Mixin for a `GRPOTrainer`: the same training, observed by instruments.
 
         class Trainer(Instrumented, GRPOTrainer): ...
 
         trainer = Trainer(..., instruments=[Recorder("runs/mine"), NoiseScale()])
 
-    A window of responses is put back in the order of its prompts after TRL shuffles
-    it, so that a micro-batch holds whole prompt groups.
+    TRL shuffles each window of responses; this restores the order of the prompts, so
+    that a micro-batch holds complete prompt groups.
     """
 
     _buffered_inputs: Any
@@ -109,23 +112,27 @@ class Instrumented(_Trainer):  # type: ignore[misc]
         if getattr(self.args, "use_liger_kernel", False):
             raise InvalidValue(
                 "expected log-probabilities and entropies of every token, got "
-                "use_liger_kernel=True, which hides them; turn it off"
+                "use_liger_kernel=True, which computes neither; turn it off"
             )
         self.instruments = tuple(instruments)
         self._rewards: Tensor | None = None
         self._tables: tuple[Tensor, Tensor] | None = None
         self._micro: MicroBatch | None = None
         self.add_callback(_Hooks(self))
-        # Trackers are there already, and callbacks are called in turn.
+        # The trackers are in this list already and callbacks run in its order, so
+        # `add_callback` would come too late to take undefined values from them.
         callbacks = self.callback_handler.callbacks
-        callbacks[:] = [OnlyNumbers(), *map(without_machine, callbacks)]
+        callbacks[:] = [DropUndefined(), *map(without_host_name, callbacks)]
 
     def note(self, metrics: Mapping[str, float]) -> None:
-        """Log these with the metrics of the current step."""
+        """Log values with the metrics of the current step."""
+        # TRL's own buffer: `log` writes the means of these lists and clears them.
         for name, value in metrics.items():
             self._metrics["train"][name].append(value)
 
     def _calculate_rewards(self, *args: Any, **kwargs: Any) -> Any:
+        # The only place where TRL has the rewards of each function before they are
+        # summed into an advantage.
         self._rewards = super()._calculate_rewards(*args, **kwargs)
         return self._rewards
 
@@ -133,12 +140,15 @@ class Instrumented(_Trainer):  # type: ignore[misc]
         output = super()._generate_and_score_completions(inputs)
         rewards = self._rewards
         assert rewards is not None
-        # Rewards were gathered over processes, in the order of their ranks.
+        # TRL gathered the rewards of all processes, in the order of their ranks. It
+        # shuffles and splits every column returned here, so `row` finds the place.
         first = self.accelerator.process_index * len(inputs)
         row = torch.arange(first, first + len(inputs), device=rewards.device)
         return output | {"row": row, "rewards": rewards[row]}
 
     def _prepare_inputs(self, generation_batch: Any) -> Any:
+        # TRL fills `_buffered_inputs` once per window and shuffles it, which mixes
+        # groups within a micro-batch. Sorting the buffer once leaves the rest to TRL.
         before = self._buffered_inputs
         inputs = super()._prepare_inputs(generation_batch)
         if not self.model.training or self._buffered_inputs is before:
@@ -148,6 +158,8 @@ class Instrumented(_Trainer):  # type: ignore[misc]
 
     def _get_per_token_logps_and_entropies(self, *args: Any, **kwargs: Any) -> Any:
         S, H, auxiliary = super()._get_per_token_logps_and_entropies(*args, **kwargs)
+        # TRL also calls this without gradients, for the sampling policy and for the
+        # lookahead pass; the forward pass of the loss is the one with gradients.
         if torch.is_grad_enabled():
             self._tables = (S.detach(), H.detach())
         return S, H, auxiliary
@@ -161,12 +173,13 @@ class Instrumented(_Trainer):  # type: ignore[misc]
         return loss
 
     def training_step(self, *args: Any, **kwargs: Any) -> Any:
-        """Take TRL's step, then show it to the instruments."""
+        """Run TRL's step on a micro-batch, then call the instruments."""
         loss = super().training_step(*args, **kwargs)
         assert self._micro is not None
         for instrument in self.instruments:
             instrument.micro_step(self, self._micro)
         self._micro = None
+        # True on the last micro-batch of an update, where gradients are complete.
         if self.accelerator.sync_gradients:
             for instrument in self.instruments:
                 self.note(instrument.update(self, self.state.global_step + 1))
@@ -174,7 +187,7 @@ class Instrumented(_Trainer):  # type: ignore[misc]
 
 
 class _Hooks(TrainerCallback):
-    """Calls the instruments where a trainer calls its callbacks."""
+    """Calls the instruments at the events that a trainer reports to callbacks."""
 
     def __init__(self, trainer: Instrumented) -> None:
         self.trainer = trainer
@@ -190,7 +203,7 @@ class _Hooks(TrainerCallback):
 
 
 def _in_order(batches: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Batches of the same rows, by their places in the window."""
+    """Return batches of the same size with all rows sorted by their index."""
     columns = {k: [b[k] for b in batches] for k in batches[0]}
     order = torch.cat(columns["row"]).argsort()
     size = len(columns["row"][0])
@@ -226,3 +239,42 @@ def _micro_batch(
         S_old=S if S_old is None else S_old,
         H=H,
     )
+
+
+def trained_policy(trainer: Any, user: str) -> Policy:
+    """Return the trainer's model, shared, as the passes take it.
+
+    `user` is the instrument or table that needs it, for error messages.
+    """
+    processing = trainer.processing_class
+    return Policy(
+        model=trainer.model,
+        # A processor of images holds the tokenizer; otherwise it is the tokenizer.
+        tokenizer=getattr(processing, "tokenizer", processing),
+        precision=trained_precision(trainer.model, user),
+        source=trainer.model.config._name_or_path,
+    )
+
+
+def trained_precision(model: nn.Module, user: str) -> Precision:
+    """Return the precision of the weights; raise if `Precision` does not have it."""
+    dtype = next(model.parameters()).dtype
+    for precision in Precision:
+        if precision.dtype == dtype:
+            return precision
+    raise InvalidValue(
+        f"{user}: expected weights in one of {', '.join(Precision)}, got {dtype}; load "
+        f"the model in float32 or bfloat16, or leave {user} out"
+    )
+
+
+def require_complete_parameters(trainer: Any, instrument: str) -> None:
+    """Raise if a process holds only shards of the parameters and gradients."""
+    kind = str(getattr(trainer.accelerator.distributed_type, "value", "NO"))
+    sharded = any(isinstance(p, DTensor) for p in trainer.model.parameters())
+    if sharded or not (kind == "NO" or kind.startswith("MULTI_")):
+        raise InvalidValue(
+            f"{instrument}: expected every process to hold complete parameters, got "
+            f"{'shards' if sharded else kind}; train on one process or with data "
+            f"parallelism (DDP), or leave {instrument} out"
+        )

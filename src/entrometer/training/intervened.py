@@ -1,4 +1,4 @@
-"""A GRPO trainer whose loss is an intervention's, with statistics of the update."""
+"""A GRPO trainer with the loss of an intervention, over complete update batches."""
 
 # Axes: B responses of a micro-batch, T response tokens.
 
@@ -12,22 +12,23 @@ from torch import Tensor
 
 from entrometer.interventions import PLAIN, Intervention, TokenTables
 from entrometer.training.instruments import Instrumented, MicroBatch
-from entrometer.training.pass_ahead import looking_ahead, rows_ahead
 from entrometer.training.trainable import (
-    looks_ahead,
-    require_a_way_ahead,
-    require_plain,
-    require_whole_updates,
+    needs_lookahead,
+    require_complete_window,
+    require_lookahead_supported,
+    require_plain_loss,
     trainable,
 )
 from entrometer.training.update_tables import (
-    Pull,
+    LossGradient,
     Rows,
-    in_order,
-    joined,
-    pull,
-    rows_of,
-    tables_of,
+    concatenate,
+    lookahead_mode,
+    lookahead_rows,
+    loss_gradient,
+    micro_batch_rows,
+    sort_rows,
+    token_tables,
 )
 
 
@@ -38,20 +39,20 @@ class Intervened(Instrumented):
 
         trainer = Trainer(..., intervention="clip-cov:rho=0.002")
 
-    Statistics are those of the batch of an optimizer step, over all its micro-batches
-    and processes. A loss reaches the parameters through
-    $\alpha = -\partial L/\partial S$ and $\gamma = -\partial L/\partial H$ alone, so
-    before the first micro-batch of a step the tables of all are made, without
-    gradients, $\alpha$ and $\gamma$ are taken of the whole batch, and the loss of a
-    micro-batch is $-\sum\alpha S + \gamma H$ over its own tokens: the gradients add up
-    to that of the whole batch. Where the loss of a token depends on that token alone,
-    or statistics are over `micro_batch` responses that a micro-batch holds, nothing
-    has to be made ahead.
+    Statistics are over the batch of an optimizer step: all its micro-batches, on all
+    processes. A loss reaches the parameters only through
+    $\alpha = -\partial L/\partial S$ and $\gamma = -\partial L/\partial H$. So before
+    the first micro-batch of a step, a lookahead pass without gradients computes the
+    tables of all of them, $\alpha$ and $\gamma$ follow from the complete batch, and the
+    loss of a micro-batch is $-\sum\alpha S + \gamma H$ over its own tokens: the
+    gradients add up to that of the complete batch. No lookahead is needed if the loss
+    of a token depends on that token alone, or if statistics are over groups of
+    `micro_batch` responses that fit into a micro-batch.
 
     Plain Dr-GRPO with TRL's own clip is left to TRL.
 
-    Logs `intervention/changed`, the share of counted tokens whose $\alpha$ is another
-    than plain Dr-GRPO's, and the settings of one that adapts.
+    Logs `intervention/changed`, the fraction of counted tokens whose $\alpha$ differs
+    from plain Dr-GRPO, and the settings of an intervention that adapts.
     """
 
     def __init__(
@@ -59,28 +60,29 @@ class Intervened(Instrumented):
     ) -> None:
         super().__init__(*args, **kwargs)
         self.intervention: Intervention | None = None
-        """That of the next step; None where the loss is TRL's."""
+        """Intervention of the next step; None if the loss is TRL's."""
 
-        self._begun_with: Intervention | None = None
-        self._looks_ahead = False
+        self._initial: Intervention | None = None
+        self._lookahead = False
         self._graph: tuple[Tensor, Tensor] | None = None
-        self._pulls: list[Pull] = []
+        self._gradients: list[LossGradient] = []
+        # Changed tokens, counted tokens and their entropy, summed over an update.
         self._sums = torch.zeros(3, dtype=torch.float64)
         if intervention is not None:
             self._intervene(trainable(intervention))
 
     def _intervene(self, chosen: Intervention) -> None:
-        require_plain(self)
-        own = {"low": self.epsilon_low, "high": self.epsilon_high}
-        if chosen.name == PLAIN and dict(chosen.settings) == own:
+        require_plain_loss(self)
+        trl_clip = {"low": self.epsilon_low, "high": self.epsilon_high}
+        if chosen.name == PLAIN and dict(chosen.settings) == trl_clip:
             return
-        if looks_ahead(chosen, self.args.per_device_train_batch_size):
-            require_a_way_ahead(
+        if needs_lookahead(chosen, self.args.per_device_train_batch_size):
+            require_lookahead_supported(
                 chosen, fsdp=self.is_fsdp_enabled, deepspeed=self.is_deepspeed_enabled
             )
-            require_whole_updates(self, chosen)
-            self._looks_ahead = True
-        self.intervention = self._begun_with = chosen
+            require_complete_window(self, chosen)
+            self._lookahead = True
+        self.intervention = self._initial = chosen
 
     def _get_per_token_logps_and_entropies(self, *args: Any, **kwargs: Any) -> Any:
         S, H, auxiliary = super()._get_per_token_logps_and_entropies(*args, **kwargs)
@@ -93,45 +95,50 @@ class Intervened(Instrumented):
             return super()._compute_loss(model, inputs)
         n = self.current_gradient_accumulation_steps
         place = self._step % n
-        if self._looks_ahead and place == 0:
-            self._pulls = self._look_ahead(n)
-        # For its metrics, and the forward pass; the loss itself is not TRL's.
+        if self._lookahead and place == 0:
+            self._gradients = self._look_ahead(n)
+        # For TRL's metrics and its forward pass, whose S and H the override above
+        # stored; the loss that it returns is not used.
         super()._compute_loss(model, inputs)
         assert self._graph is not None
         (S, H), self._graph = self._graph, None
-        if self._looks_ahead:
-            own = self._pulls[place]
-            # The gradients of processes are averaged.
+        if self._lookahead:
+            gradient = self._gradients[place]
+            # Gradients of processes are averaged, and those of one batch add up.
             unit = float(self.accelerator.num_processes)
         else:
-            own = pull(self.intervention, self._token_tables(rows_of(inputs, S, H)))
+            rows = micro_batch_rows(inputs, S, H)
+            gradient = loss_gradient(self.intervention, self._token_tables(rows))
+            # GRPO trainers divide by the micro-batches of a step themselves
+            # (`loss_is_scaled_for_ga`): transformers does not.
             unit = 1 / n
-        alpha, gamma = own.alpha.to(S), own.gamma.to(H)
+        alpha, gamma = gradient.alpha.to(S), gradient.gamma.to(H)
         assert self._micro is not None
         self._micro = replace(self._micro, alpha=alpha)
-        self._count(self._micro, own)
+        self._add_to_sums(self._micro, gradient)
         surrogate = -unit * (alpha * S + gamma * H).sum()
-        # The gradient is the surrogate's, the value that is logged the loss's.
-        return surrogate - surrogate.detach() + own.loss / n
+        # Its gradient is the surrogate's; its value, which is logged, is the loss.
+        return surrogate - surrogate.detach() + gradient.loss / n
 
-    def _look_ahead(self, n: int) -> list[Pull]:
-        """Pull of the whole update on each micro-batch of this process."""
+    def _look_ahead(self, n: int) -> list[LossGradient]:
+        """Return the gradient of the update's loss for each local micro-batch."""
         assert self.intervention is not None
         window = self.args.steps_per_generation
         micros = [self._buffered_inputs[(self._step + i) % window] for i in range(n)]
         wanted = "concentration" in self.intervention.remedy.needs
-        with looking_ahead(self):
-            parts = [rows_ahead(self, micro, concentration=wanted) for micro in micros]
-        rows = in_order(joined(gather_object([joined(parts)])))
-        whole = pull(self.intervention, self._token_tables(rows))
+        with lookahead_mode(self):
+            parts = [lookahead_rows(self, m, concentration=wanted) for m in micros]
+        # Sorted, so that the result does not depend on the number of processes.
+        rows = sort_rows(concatenate(gather_object([concatenate(parts)])))
+        update = loss_gradient(self.intervention, self._token_tables(rows))
         return [
-            whole.at(torch.searchsorted(rows.row, part.row), part.S.shape[1])
+            update.at(torch.searchsorted(rows.row, part.row), part.S.shape[1])
             for part in parts
         ]
 
     def _token_tables(self, rows: Rows) -> TokenTables:
         done = self.state.global_step
-        return tables_of(
+        return token_tables(
             rows,
             group_size=self.num_generations,
             length_limit=self.max_completion_length,
@@ -139,20 +146,21 @@ class Intervened(Instrumented):
             progress=done / self.state.max_steps,
         )
 
-    def _count(self, micro: MicroBatch, own: Pull) -> None:
+    def _add_to_sums(self, micro: MicroBatch, gradient: LossGradient) -> None:
         mask = micro.response_mask.bool().cpu()
         entropy = micro.H.cpu().double()[mask].sum()
-        self._sums += torch.stack([own.changed[mask].sum(), mask.sum(), entropy])
+        changed = gradient.changed[mask].sum()
+        self._sums += torch.stack([changed, mask.sum(), entropy])
 
     def training_step(self, *args: Any, **kwargs: Any) -> Any:
-        """Take the step; after the last one of an update, adapt."""
+        """Run the step on a micro-batch; after the last of an update, adapt."""
         loss = super().training_step(*args, **kwargs)
         if self.intervention is not None and self.accelerator.sync_gradients:
-            self._conclude(self.intervention)
+            self._finish_update(self.intervention)
         return loss
 
-    def _conclude(self, chosen: Intervention) -> None:
-        """Log what was done to the update, and adapt to its entropy."""
+    def _finish_update(self, chosen: Intervention) -> None:
+        """Log the statistics of the update, and adapt to its entropy."""
         changed, counted, entropy = sum(gather_object([self._sums])).tolist()
         self._sums = torch.zeros_like(self._sums)
         if chosen.remedy.adapt is not None:
@@ -162,18 +170,18 @@ class Intervened(Instrumented):
             self.intervention = chosen.adapted(entropy / counted)
 
     def intervention_state(self) -> dict[str, Any]:
-        """Settings of the next step, as JSON can hold them; {} where they stay."""
+        """Return the settings of the next step for a checkpoint; {} if constant."""
         chosen = self.intervention
         if chosen is None or chosen.remedy.adapt is None:
             return {}
         return dict(chosen.settings)
 
     def restore_intervention(self, state: Mapping[str, float]) -> None:
-        """Take back what `intervention_state` gave."""
+        """Restore what `intervention_state` returned."""
         assert self.intervention is not None
         self.intervention = replace(self.intervention, settings=tuple(state.items()))
 
     def about_intervention(self) -> dict[str, Any]:
-        """What a checkpoint fits: {} where the loss is TRL's."""
-        begun = self._begun_with
-        return {} if begun is None else {"intervention": begun.text}
+        """Return what a resumed run must share: {} if the loss is TRL's."""
+        initial = self._initial
+        return {} if initial is None else {"intervention": initial.text}

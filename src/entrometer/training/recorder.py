@@ -1,4 +1,4 @@
-"""Every update batch, kept as a table beside the checkpoints."""
+"""Recording of every update batch as a table next to the checkpoints."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -20,10 +20,9 @@ _Row = dict[str, Any]
 
 
 class Recorder(Instrument):
-    """Writes `updates/step-N.parquet` for every optimizer step N, on one process.
+    """Writes `updates/step-N.parquet` for every optimizer step N, on the main process.
 
-    A step has one file, by its number: a step that is trained again after a restart
-    replaces what was recorded of it.
+    A step that is repeated after a restart overwrites its file.
     """
 
     def __init__(self, run: Path | str | None = None) -> None:
@@ -32,7 +31,7 @@ class Recorder(Instrument):
         self._rows: list[_Row] = []
 
     def attach(self, trainer: Any) -> None:
-        """Make room, and discard what is recorded of steps that are not yet taken."""
+        """Create the folder, and delete files of steps that are not taken yet."""
         self.run = self.run or Path(trainer.args.output_dir)
         if not trainer.accelerator.is_main_process:
             return
@@ -43,11 +42,11 @@ class Recorder(Instrument):
             if path.name > last:
                 path.unlink()
         for path in folder.glob(".step-*.tmp"):
-            # What a killed process was writing.
+            # Left by a process that was killed while writing.
             path.unlink()
 
     def micro_step(self, trainer: Any, micro: MicroBatch) -> None:
-        """Keep the rows of a micro-batch."""
+        """Store the rows of a micro-batch."""
         self._rows += _rows(micro)
 
     def update(self, trainer: Any, step: int) -> Mapping[str, float]:
@@ -83,8 +82,8 @@ def _rows(micro: MicroBatch) -> list[_Row]:
     rows: list[_Row] = []
     for i in range(len(row)):
         prompt = prompts[i][prompt_mask[i]].numpy().astype(np.int64)
-        # Padding is on the right and never counted; a tool's answer in between is not
-        # counted either, but is part of the response.
+        # Up to the last counted token: padding on the right is not counted. Neither is
+        # the output of a tool in between, but that is part of the response.
         length = int(counted[i].nonzero().max()) + 1 if counted[i].any() else 1
         rows.append(
             {

@@ -1,29 +1,23 @@
-"""A training run from its config: imitation, then Dr-GRPO, resumed where it stopped."""
+"""A training run from its config: imitation, then Dr-GRPO, resumed if it stopped."""
 
-import logging
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import asdict, replace
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-import torch
+from datasets import Dataset
 from transformers import PrinterCallback
 from trl import GRPOConfig
 
 from entrometer.errors import InvalidValue
 from entrometer.policy import Policy, add_adapter, load_policy
-from entrometer.runs import (
-    IncompleteDirectory,
-    checkpoints,
-    hold,
-    newest_complete,
-    verify,
-)
+from entrometer.runs import IncompleteDirectory, checkpoints, hold, verify
 from entrometer.runs.atomic import naming_full_disk
 from entrometer.runs.settings import as_json, difference, sealed_settings
-from entrometer.tasks import Split, Task, task
-from entrometer.tasks.content import problems_key
-from entrometer.training.batching import accumulation_steps
+from entrometer.tasks import Problem, Score, Split, Task, task
+from entrometer.tasks.registry import problems_key
 from entrometer.training.config import TrainConfig, as_saved, read_config, save_config
 from entrometer.training.imitation import imitate
 from entrometer.training.instruments import Instrument
@@ -33,84 +27,78 @@ from entrometer.training.probes import (
     NoiseScale,
     PredictedChange,
 )
-from entrometer.training.processes import on_cpu, processes
-from entrometer.training.progress import Progress, ShowProgress, without_bars
+from entrometer.training.processes import (
+    deepspeed,
+    fsdp,
+    processes,
+    sharded,
+    shared_arguments,
+)
 from entrometer.training.recorder import Recorder
-from entrometer.training.rewards import prompt_table, reward_functions
-from entrometer.training.sharding import deepspeed, fsdp, sharded
-from entrometer.training.trackers import trackers
-from entrometer.training.trainable import looks_ahead, require_a_way_ahead, trainable
+from entrometer.training.trackers import Progress, ShowProgress, trackers, without_bars
+from entrometer.training.trainable import (
+    needs_lookahead,
+    require_lookahead_supported,
+    trainable,
+)
 from entrometer.training.trainer import Trainer
 
-logger = logging.getLogger(__name__)
+RewardFunction = Callable[..., list[float]]
 
 
 def train(config: TrainConfig, run: Path, *, progress: Progress | None = None) -> None:
-    """Train, or go on with what was begun in `run` under the same config.
+    """Train, or resume the training in `run` with the same config.
 
-    What is finished is not done again: imitation has a complete directory of its own,
-    and Dr-GRPO goes on from the newest complete checkpoint. Killed anywhere and called
-    again, it leaves the same bits as a run that was never stopped.
+    Finished work is reused: imitation has a directory of its own, and Dr-GRPO resumes
+    from the newest complete checkpoint. A run that was killed anywhere and resumed has
+    the same bits as one that was never stopped.
     """
     if (run / "config.json").is_file():
         _require_same(read_config(run), as_saved(config, run), run)
     if config.predict_every and sharded():
         raise InvalidValue(
-            "expected predict_every=0 where a process has a part of the model alone "
-            f"(FSDP, DeepSpeed), got predict_every={config.predict_every}; set it to "
-            "0, or train with data parallelism"
+            "expected predict_every=0 for a sharded model (FSDP, DeepSpeed), got "
+            f"predict_every={config.predict_every}; set it to 0, or train with data "
+            "parallelism"
         )
     trackers(config.report_to)
     intervention = trainable(config.intervention)
-    if looks_ahead(intervention, config.micro_batch):
-        require_a_way_ahead(intervention, fsdp=fsdp(), deepspeed=deepspeed())
+    if needs_lookahead(intervention, config.micro_batch):
+        require_lookahead_supported(intervention, fsdp=fsdp(), deepspeed=deepspeed())
     chosen = task(config.task, **config.task_settings())
-    # One process of a training works on the files; the others are its own.
-    alone = hold(run) if processes().is_main_process else nullcontext()
-    with alone, without_bars():
-        _settle(config, run, chosen)
+    # Only the main process takes the lock: the others work on the same run with it.
+    lock = hold(run) if processes().is_main_process else nullcontext()
+    with lock, without_bars():
+        _write_config(config, run, chosen)
         start = _start(config, chosen, run, progress)
         trainer = make_trainer(config, chosen, start, run, progress)
-        trainer.train(resume_from_checkpoint=_where_it_stopped(run))
+        trainer.train(resume_from_checkpoint=bool(checkpoints(run)))
 
 
 def _require_same(saved: TrainConfig, config: TrainConfig, run: Path) -> None:
-    """Refuse other settings than a run has; it may have more steps to take."""
+    """Raise if the settings differ from those of the run, except for more steps."""
     longer = replace(saved, steps=max(saved.steps, config.steps))
-    found = difference(as_json(asdict(longer)), as_json(asdict(config)))
-    if found is not None:
+    changed = difference(as_json(asdict(longer)), as_json(asdict(config)))
+    if changed is not None:
         raise InvalidValue(
             f"expected a new directory, got {run} with a run of another config: "
-            f"{found}; choose another name, or resume that run"
+            f"{changed}; choose another name, or resume that run"
         )
-
-
-def _where_it_stopped(run: Path) -> str | None:
-    """The newest complete checkpoint; None for a run that has not begun."""
-    newest, refused = newest_complete(run)
-    for error in refused:
-        logger.warning("%s", error)
-    if newest is None and checkpoints(run):
-        raise InvalidValue(
-            f"expected a complete checkpoint in {run}, got only damaged ones: "
-            f"{refused[0]}. Restore one, or start anew in another directory"
-        )
-    return None if newest is None else str(newest)
 
 
 def prolong(run: Path, additional_steps: int = 0) -> TrainConfig:
-    """The config of a run, with more steps to take."""
+    """Return the config of a run, with more steps to take."""
     if additional_steps < 0:
         raise InvalidValue(
-            f"expected additional steps from 0, got {additional_steps}; give how many "
-            "more there should be"
+            f"expected additional steps from 0, got {additional_steps}; give the "
+            "number of steps to add"
         )
     config = read_config(run)
     return replace(config, steps=config.steps + additional_steps)
 
 
-def _settle(config: TrainConfig, run: Path, task: Task) -> None:
-    """Let one process write the config, after all have read what was there before."""
+def _write_config(config: TrainConfig, run: Path, task: Task) -> None:
+    """Write the config on one process, once all have compared the run's problems."""
     problems = _problems_key(config, task)
     before = (sealed_settings(run) or {}).get("problems")
     if before is not None and before != problems:
@@ -128,7 +116,7 @@ def _settle(config: TrainConfig, run: Path, task: Task) -> None:
 
 
 def _problems_key(config: TrainConfig, task: Task) -> str:
-    """Content key of the problems to train on, and of those that predictions ask."""
+    """Return the content key of the training problems and those of predictions."""
     problems = list(task.problems(Split.TRAIN, config.problems))
     if config.predict_every:
         problems += task.problems(Split.TEST, config.predict_prompts)
@@ -138,7 +126,7 @@ def _problems_key(config: TrainConfig, task: Task) -> str:
 def _start(
     config: TrainConfig, task: Task, run: Path, progress: Progress | None
 ) -> Policy:
-    """The policy that Dr-GRPO begins with."""
+    """Return the policy that Dr-GRPO starts from."""
     directory = run / "imitation"
     if config.imitation.steps:
         try:
@@ -155,13 +143,69 @@ def _fresh(config: TrainConfig) -> Policy:
     policy = load_policy(config.policy)
     if config.adapter is None:
         return policy
-    return add_adapter(
-        policy,
-        rank=config.adapter.rank,
-        alpha=config.adapter.alpha,
-        modules=config.adapter.modules,
-        seed=config.seed,
+    return add_adapter(policy, **asdict(config.adapter), seed=config.seed)
+
+
+def prompt_table(task: Task, problems: Sequence[Problem]) -> Any:
+    """Return TRL's training set: per problem its prompt and its index."""
+    return Dataset.from_dict(
+        {
+            "prompt": [task.prompt(problem) for problem in problems],
+            "problem": list(range(len(problems))),
+        }
     )
+
+
+def reward_functions(
+    task: Task, problems: Sequence[Problem]
+) -> tuple[RewardFunction, RewardFunction]:
+    """Return the rewards of the verified answer and of the format, as TRL calls them.
+
+    TRL passes the columns of `prompt_table` by name, and logs each reward under the
+    name of its function.
+    """
+
+    # TRL calls both functions on the same responses: verify each response once.
+    @lru_cache(maxsize=1 << 16)
+    def score(problem: int, response: str) -> Score:
+        return task.score(problems[problem], response)
+
+    def answer(
+        *, completions: list[str], problem: list[int], **other: Any
+    ) -> list[float]:
+        pairs = zip(problem, completions, strict=True)
+        return [score(i, response).answer for i, response in pairs]
+
+    def format(
+        *, completions: list[str], problem: list[int], **other: Any
+    ) -> list[float]:
+        pairs = zip(problem, completions, strict=True)
+        return [score(i, response).format for i, response in pairs]
+
+    return answer, format
+
+
+def accumulation_steps(
+    *, prompts: int, responses: int, micro_batch: int, processes: int
+) -> int:
+    """Return the number of micro-batches per process and update.
+
+    A micro-batch holds complete prompt groups, and the update is the same for any
+    number of processes.
+    """
+    if micro_batch % responses:
+        raise InvalidValue(
+            f"expected micro-batches of complete groups of {responses} responses, got "
+            f"micro_batch={micro_batch}; make it a multiple of {responses}"
+        )
+    total, each = prompts * responses, micro_batch * processes
+    if total % each:
+        raise InvalidValue(
+            f"expected an update of {prompts} x {responses} = {total} responses to be "
+            f"a multiple of micro_batch x processes = {micro_batch} x {processes} = "
+            f"{each}; change prompts or micro_batch"
+        )
+    return total // each
 
 
 def make_trainer(
@@ -171,7 +215,7 @@ def make_trainer(
     run: Path,
     progress: Progress | None = None,
 ) -> Trainer:
-    """The trainer of a run, with its instruments."""
+    """Return the trainer of a run, with its instruments."""
     problems = task.problems(Split.TRAIN, config.problems)
     trainer = Trainer(
         model=policy.model,
@@ -191,7 +235,7 @@ def make_trainer(
 def _instruments(config: TrainConfig, task: Task, policy: Policy) -> list[Instrument]:
     instruments: list[Instrument] = [Recorder(), Entropy(), EffectiveSampleSize()]
     if config.prompts * config.responses > config.micro_batch and not sharded():
-        # Noise is told from signal by two batch sizes, on whole gradients.
+        # The noise scale compares gradients of two batch sizes, on complete gradients.
         instruments.append(NoiseScale())
     if config.predict_every:
         held_out = task.problems(Split.TEST, config.predict_prompts)
@@ -232,15 +276,9 @@ def _arguments(config: TrainConfig, run: Path) -> Any:
         temperature=config.temperature,
         max_completion_length=config.max_tokens,
         reward_weights=[1.0, config.format_weight],
-        logging_steps=1,
         save_steps=config.save_every,
         report_to=trackers(config.report_to),
-        # Trackers show it; the folders above are nobody else's concern.
+        # Trackers show this name: it should not contain the machine's folders.
         run_name=run.resolve().name,
-        disable_tqdm=True,
-        dataloader_pin_memory=torch.cuda.is_available(),
-        bf16=False,
-        use_cpu=on_cpu(),
-        gradient_checkpointing=False,
-        seed=config.seed,
+        **shared_arguments(config.seed),
     )

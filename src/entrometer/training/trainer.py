@@ -1,4 +1,4 @@
-"""TRL's GRPO trainer, with checkpoints from which training goes on to the bit."""
+"""TRL's GRPO trainer, with checkpoints from which training resumes to the bit."""
 
 import json
 import logging
@@ -9,11 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor
+from accelerate.utils import send_to_device
 from torch.distributed.checkpoint.state_dict import get_optimizer_state_dict
 from transformers import TrainerCallback
 from transformers.trainer_utils import rotate_checkpoints
 from trl import GRPOTrainer
+from trl.trainer.utils import RepeatSampler
 
 from entrometer.errors import InvalidValue
 from entrometer.runs import (
@@ -26,36 +27,42 @@ from entrometer.runs import (
     verify,
 )
 from entrometer.runs.atomic import naming_full_disk
-from entrometer.training.adapter_files import lean_on_base
-from entrometer.training.epoch_sampler import EpochSampler
+from entrometer.training.checkpoint_files import refer_to_base, write_numbered_optimizer
 from entrometer.training.intervened import Intervened
-from entrometer.training.optimizer_file import number_optimizer
-from entrometer.training.sharding import Sharded
+from entrometer.training.processes import FsdpTrainer
 
 logger = logging.getLogger(__name__)
 
 _STAGE = ".saving"
 
 _ADAPTED = "intervention.json"
-"""Settings of the next step, of an intervention that adapts."""
+"""File with the settings of the next step, for an intervention that adapts."""
 
 
-class Trainer(Sharded, Intervened, GRPOTrainer):  # type: ignore[misc]
-    """A `GRPOTrainer` that is watched, and that can be stopped anywhere.
+class EpochSampler(RepeatSampler):  # type: ignore[misc]
+    """TRL's sampler, with the order of prompts determined by seed and epoch alone."""
 
-    A checkpoint holds what TRL leaves out, the generation window and the place in it,
-    appears under its name only when it is whole, and ends with a manifest. There is
-    one before the first step.
+    def set_epoch(self, epoch: int) -> None:
+        """Start the order of an epoch."""
+        # TRL seeds the generator once and draws one permutation per epoch, so a resumed
+        # run, with a new generator, would start with the order of the first epoch.
+        if self.shuffle:
+            self.generator.manual_seed(self.seed + epoch)
+
+
+class Trainer(FsdpTrainer, Intervened, GRPOTrainer):  # type: ignore[misc]
+    """A `GRPOTrainer` with instruments that can be stopped and resumed anywhere.
+
+    A checkpoint also holds what TRL leaves out: the generation window and the position
+    in it. It appears under its name only when it is complete, and its manifest is
+    written last. The first checkpoint is saved before the first step.
     """
 
     def __init__(self, *args: Any, base: str | None = None, **kwargs: Any) -> None:
-        """Make the trainer.
+        """Make the trainer from TRL's arguments, `instruments` and `intervention`.
 
-        Args:
-            *args: As for TRL's.
-            base: Name of what an adapter sits on: its checkpoints then lean on that,
-                and are as small as they can be.
-            **kwargs: As for TRL's, the `instruments` and the `intervention`.
+        `base` is the name or path of the model that an adapter is on: checkpoints then
+        name it and hold none of its files.
         """
         super().__init__(*args, **kwargs)
         self._base = base
@@ -78,45 +85,50 @@ class Trainer(Sharded, Intervened, GRPOTrainer):  # type: ignore[misc]
             for error in refused:
                 logger.warning("%s", error)
             if path is None:
+                damage = f", only damaged ones: {refused[0]}" if refused else ""
                 raise InvalidValue(
                     f"expected a complete checkpoint in {self.run}, got "
-                    f"{len(refused)} that are not; start the run anew"
+                    f"{len(refused)}{damage}. Restore one, or start a new run in "
+                    "another directory"
                 )
             resume_from_checkpoint = str(path)
         self._resumed = bool(resume_from_checkpoint)
         if resume_from_checkpoint:
-            # Before anything is loaded: weights come first, and a cut file of weights
-            # would end in an error of somebody else's.
+            # Before anything is loaded: transformers loads the weights first, and a
+            # truncated file would raise an error that does not name the checkpoint.
             self._check(Path(resume_from_checkpoint))
             if 0 < self.args.max_steps <= _steps_taken(Path(resume_from_checkpoint)):
-                # A Trainer looks whether it is done only after the next step.
+                # Transformers checks for the last step only after another step.
                 return None
         return super().train(
             resume_from_checkpoint=resume_from_checkpoint or None, **kwargs
         )
 
     def create_model_card(self, *args: Any, **kwargs: Any) -> None:
-        """Write none: a run says what it is by its config."""
+        """Write no model card, which TRL would save with every checkpoint."""
 
     def _send_telemetry(self) -> None:
-        """Send none: TRL would tell the hub of every trainer that is made."""
+        # TRL reports every new trainer to the hub unless the environment forbids it.
+        pass
 
     def _get_train_sampler(self, dataset: Any = None) -> Any:
         sampler = super()._get_train_sampler(dataset)
-        # TRL's draws the order of an epoch from a generator that begins anew when
-        # training is resumed; this one knows the epoch.
+        # TRL chooses the arguments of its sampler; only the class is replaced, so that
+        # a change of those arguments reaches ours too.
         sampler.__class__ = EpochSampler
         self._sampler = sampler
         return sampler
 
     def _run_epoch(self, *, epoch: int, **kwargs: Any) -> None:
-        # Where several processes skip what an epoch has behind it, accelerate wraps
-        # the sampler so deep that it never learns the epoch.
+        # When several processes skip the finished batches of an epoch, accelerate wraps
+        # the sampler twice and `set_epoch` does not get through: call it here.
         if self._sampler is not None:
             self._sampler.set_epoch(epoch)
         super()._run_epoch(epoch=epoch, **kwargs)
 
     def _get_output_dir(self, trial: Any) -> str:
+        # `_save_checkpoint` of transformers asks this for the parent directory: during
+        # a save it is the staging directory.
         return str(self._stage or super()._get_output_dir(trial))
 
     def _save_checkpoint(self, model: Any, trial: Any) -> None:
@@ -126,11 +138,11 @@ class Trainer(Sharded, Intervened, GRPOTrainer):  # type: ignore[misc]
             self._save_rest(stage / name)
             self.accelerator.wait_for_everyone()
             if self.args.should_save:
-                # A pickle, which nothing here would ever open.
+                # A pickle, which nothing here ever opens.
                 (stage / name / "training_args.bin").unlink(missing_ok=True)
-                number_optimizer(stage / name)
+                write_numbered_optimizer(stage / name)
                 if self._base is not None:
-                    lean_on_base(stage / name, self._base, destination=self.run / name)
+                    refer_to_base(stage / name, self._base, destination=self.run / name)
                 apply_umask(stage / name)
                 seal(
                     stage / name,
@@ -138,7 +150,9 @@ class Trainer(Sharded, Intervened, GRPOTrainer):  # type: ignore[misc]
                     about=self._about(),
                     destination=self.run / name,
                 )
+                # Sealed, then renamed: a checkpoint with its name is complete.
                 publish(stage / name, self.run / name)
+                # Transformers rotated the staging directory, which has no old ones.
                 rotate_checkpoints(
                     str(self.run), save_total_limit=self.args.save_total_limit
                 )
@@ -148,7 +162,7 @@ class Trainer(Sharded, Intervened, GRPOTrainer):  # type: ignore[misc]
     def _staged(self) -> Iterator[Path]:
         stage = self.run / _STAGE
         if self.args.should_save:
-            # What a killed process left.
+            # Left by a killed process.
             shutil.rmtree(stage, ignore_errors=True)
         self.accelerator.wait_for_everyone()
         self._stage = stage
@@ -161,16 +175,17 @@ class Trainer(Sharded, Intervened, GRPOTrainer):  # type: ignore[misc]
         about = verify(checkpoint)
         if about != self._about():
             raise InvalidValue(
-                f"{checkpoint}: expected to go on with {about}, got {self._about()}; "
-                "use the settings that it was made with"
+                f"{checkpoint}: expected to resume with {about}, got {self._about()}; "
+                "use the settings that it was saved with"
             )
 
     def _save_rest(self, directory: Path) -> None:
+        """Save the generation window of each process and the states of instruments."""
         directory.mkdir(parents=True, exist_ok=True)
         between = self._step % (self.args.steps_per_generation * self.num_iterations)
         window = {
             "step": self._step,
-            # A window that is used up is not looked at again.
+            # A used-up window is never read again.
             "inputs": self._buffered_inputs if between else None,
             "metrics": {k: list(v) for k, v in self._metrics["train"].items()},
         }
@@ -182,6 +197,8 @@ class Trainer(Sharded, Intervened, GRPOTrainer):  # type: ignore[misc]
                 (directory / _ADAPTED).write_text(json.dumps(settings))
 
     def _load_optimizer_and_scheduler(self, checkpoint: str | None) -> None:
+        # Transformers calls this once per training, after weights are loaded and before
+        # `on_train_begin`: the last point where everything to be restored exists.
         super()._load_optimizer_and_scheduler(checkpoint)
         if checkpoint is not None:
             self._load_rest(Path(checkpoint))
@@ -191,7 +208,8 @@ class Trainer(Sharded, Intervened, GRPOTrainer):  # type: ignore[misc]
             directory / self._window_name(), map_location="cpu", weights_only=True
         )
         self._step = window["step"]
-        self._buffered_inputs = self._on_device(window["inputs"])
+        device = self.accelerator.device
+        self._buffered_inputs = send_to_device(window["inputs"], device)
         for name, values in window["metrics"].items():
             self._metrics["train"][name].extend(values)
         states = json.loads((directory / "instruments.json").read_text())
@@ -200,20 +218,11 @@ class Trainer(Sharded, Intervened, GRPOTrainer):  # type: ignore[misc]
         if (directory / _ADAPTED).is_file():
             self.restore_intervention(json.loads((directory / _ADAPTED).read_text()))
 
-    def _on_device(self, inputs: Any) -> Any:
-        if isinstance(inputs, Tensor):
-            return inputs.to(self.accelerator.device)
-        if isinstance(inputs, dict):
-            return {k: self._on_device(v) for k, v in inputs.items()}
-        if isinstance(inputs, list):
-            return [self._on_device(v) for v in inputs]
-        return inputs
-
     def _window_name(self) -> str:
         return f"window_{self.accelerator.process_index}.pt"
 
     def _about(self) -> dict[str, Any]:
-        """What a checkpoint fits; anything else would be another run."""
+        """Return the settings that a resumed run must share with a checkpoint."""
         return {
             "accumulation": self.args.gradient_accumulation_steps,
             "instruments": [type(i).__name__ for i in self.instruments],
@@ -225,6 +234,7 @@ class Trainer(Sharded, Intervened, GRPOTrainer):  # type: ignore[misc]
         } | self.about_intervention()
 
     def _recorded_since_last(self) -> list[Path]:
+        """Return the updates recorded since the last checkpoint, to seal them too."""
         step = self.state.global_step
         last = max((n for n, _ in checkpoints(self.run) if n < step), default=0)
         paths = (update_path(self.run, n) for n in range(last + 1, step + 1))
@@ -245,9 +255,9 @@ class _SaveAtStart(TrainerCallback):
         if trainer._resumed:
             return
         if trainer.accelerator.is_fsdp2:
-            # Torch saves a sharded optimizer that has no state yet by way of a step
-            # with gradients of 0, which would be counted: bias corrections of Adam
-            # would then be those of one step later.
+            # To save a sharded optimizer without state, torch takes a step with zero
+            # gradients, which counts: Adam's bias corrections would be one step ahead.
+            # Take that step now and set its state back to zero.
             get_optimizer_state_dict(trainer.model, trainer.optimizer)
             for state in trainer.optimizer.state.values():
                 for value in state.values():

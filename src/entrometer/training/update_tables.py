@@ -1,25 +1,43 @@
-"""The tables of a whole update, from those of its micro-batches and processes."""
+"""Token tables of a complete update, over its micro-batches and processes."""
 
-# Axes: B responses, T tokens of a response, N responses of an update.
+# Axes: B responses, T tokens of a response, C features.
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 from torch.nn.functional import pad
+from trl.models.utils import disable_gradient_checkpointing
 
 from entrometer.interventions import PLAIN, Intervention, TokenTables, intervention
+from entrometer.passes.head import VocabularyHead
+from entrometer.training.instruments import trained_policy
 
 CHANGED = 1e-6
-"""Relative difference from which a token is pulled on otherwise."""
+"""Relative difference from plain Dr-GRPO above which a token counts as changed."""
+
+_MEDIA_INPUTS = (
+    "pixel_values",
+    "image_grid_thw",
+    "num_images",
+    "pixel_attention_mask",
+    "spatial_shapes",
+    "num_tiles",
+    "image_sizes",
+    "token_type_ids",
+    "mm_token_type_ids",
+    "image_position_ids",
+)
+"""Other inputs that TRL passes to the model, by its names."""
 
 
 class Rows(NamedTuple):
-    """Some responses of an update, detached: in float64, on the processor.
+    """Some responses of an update, detached, in float64 on the CPU.
 
-    So a statistic is the same whatever the device, and so is what is drawn by lot.
+    Statistics, and tokens drawn at random, are then the same on every device.
     """
 
     row: Int[Tensor, " B"]
@@ -31,50 +49,57 @@ class Rows(NamedTuple):
     concentration: Float[Tensor, "B T"] | None = None
 
 
-def rows_of(
+def micro_batch_rows(
     inputs: Mapping[str, Any],
     S: Float[Tensor, "B T"],
     H: Float[Tensor, "B T"],
     concentration: Float[Tensor, "B T"] | None = None,
 ) -> Rows:
-    """The rows of one of TRL's micro-batches."""
+    """Return the rows of one of TRL's micro-batches."""
     mask = inputs["completion_mask"] * inputs.get("tool_mask", 1)
     S_old, A = inputs.get("old_per_token_logps"), inputs["advantages"]
     A = A if A.ndim == 2 else A[:, None]
     return Rows(
         row=inputs["row"].cpu(),
-        S=_exact(S),
-        H=_exact(H),
-        # TRL leaves it out where the policy that samples is the one that is updated.
-        S_old=_exact(S if S_old is None else S_old),
-        A=_exact(A.expand_as(S)),
+        S=_float64(S),
+        H=_float64(H),
+        # TRL leaves it out if the sampling policy is the one that is updated.
+        S_old=_float64(S if S_old is None else S_old),
+        A=_float64(A.expand_as(S)),
         mask=mask.bool().cpu(),
-        concentration=None if concentration is None else _exact(concentration),
+        concentration=None if concentration is None else _float64(concentration),
     )
 
 
-def joined(parts: Sequence[Rows]) -> Rows:
-    """Rows one after another; those of another length are padded on the right."""
+def _float64(table: Tensor) -> Tensor:
+    return table.detach().cpu().double()
+
+
+def concatenate(parts: Sequence[Rows]) -> Rows:
+    """Concatenate rows, padding shorter ones on the right."""
     longest = max(part.S.shape[1] for part in parts)
+
+    def padded(x: Tensor) -> Tensor:
+        return pad(x, (0, longest - x.shape[1])) if x.ndim == 2 else x
 
     def column(tables: Sequence[Tensor | None]) -> Tensor | None:
         if tables[0] is None:
             return None
-        return torch.cat([_padded(x, longest) for x in tables if x is not None])
+        return torch.cat([padded(x) for x in tables if x is not None])
 
     return Rows(*(column(tables) for tables in zip(*parts, strict=True)))  # type: ignore[arg-type]
 
 
-def in_order(rows: Rows) -> Rows:
-    """By their places in the window, whichever process had them."""
+def sort_rows(rows: Rows) -> Rows:
+    """Sort rows by their index in the window, whichever process had them."""
     order = rows.row.argsort()
     return Rows(*(None if x is None else x[order] for x in rows))  # type: ignore[arg-type]
 
 
-def tables_of(
+def token_tables(
     rows: Rows, *, group_size: int, length_limit: int, seed: int, progress: float
 ) -> TokenTables:
-    """What an intervention sees of them."""
+    """Return the tables that an intervention reads."""
     return TokenTables(
         S=rows.S,
         H=rows.H,
@@ -89,8 +114,8 @@ def tables_of(
     )
 
 
-class Pull(NamedTuple):
-    """How the loss of a batch pulls on each of its tokens."""
+class LossGradient(NamedTuple):
+    """Loss of a batch, and its derivatives with respect to the tables of each token."""
 
     alpha: Float[Tensor, "B T"]
     r"""$-\partial L/\partial S$."""
@@ -99,33 +124,109 @@ class Pull(NamedTuple):
     r"""$-\partial L/\partial H$."""
 
     changed: Bool[Tensor, "B T"]
-    r"""Whether $\alpha$ is another than that of plain Dr-GRPO."""
+    r"""Whether $\alpha$ differs from that of plain Dr-GRPO."""
 
     loss: float
     """$L$ itself."""
 
-    def at(self, places: Int[Tensor, " n"], length: int) -> "Pull":
-        """Of some of the responses, cut to the length that they are padded to."""
-        return Pull(
-            alpha=self.alpha[places, :length],
-            gamma=self.gamma[places, :length],
-            changed=self.changed[places, :length],
+    def at(self, rows: Int[Tensor, " n"], length: int) -> "LossGradient":
+        """Return the derivatives of some rows, cut to the length of their padding."""
+        return LossGradient(
+            alpha=self.alpha[rows, :length],
+            gamma=self.gamma[rows, :length],
+            changed=self.changed[rows, :length],
             loss=self.loss,
         )
 
 
-def pull(chosen: Intervention, tables: TokenTables) -> Pull:
-    """Pull of an intervention, beside that of plain Dr-GRPO."""
+def loss_gradient(chosen: Intervention, tables: TokenTables) -> LossGradient:
+    """Return the loss of an intervention and its derivatives."""
     alpha, gamma = chosen.coefficients(tables)
     plain = intervention(PLAIN).coefficients(tables).alpha
     larger = torch.maximum(alpha.abs(), plain.abs())
     changed = (alpha - plain).abs() > CHANGED * larger
-    return Pull(alpha, gamma, changed, float(chosen.loss(tables)))
+    return LossGradient(alpha, gamma, changed, float(chosen.loss(tables)))
 
 
-def _exact(table: Tensor) -> Tensor:
-    return table.detach().cpu().double()
+@contextmanager
+def lookahead_mode(trainer: Any) -> Iterator[None]:
+    """Run a forward pass ahead of the step: no gradients, random state restored.
+
+    Dropout then drops the same units in both passes, so that both see one policy, and
+    training draws the same numbers as without this pass.
+    """
+    device = trainer.accelerator.device
+    devices = [] if device.type == "cpu" else [device]
+    with (
+        torch.random.fork_rng(devices=devices, device_type=device.type),
+        torch.no_grad(),
+        # Recomputing activations without gradients is a waste, and torch warns of it.
+        disable_gradient_checkpointing(
+            trainer.model, trainer.args.gradient_checkpointing_kwargs
+        ),
+    ):
+        yield
 
 
-def _padded(table: Tensor, length: int) -> Tensor:
-    return pad(table, (0, length - table.shape[1])) if table.ndim == 2 else table
+def lookahead_rows(
+    trainer: Any, inputs: Mapping[str, Any], *, concentration: bool
+) -> Rows:
+    """Return the rows of a micro-batch under the current policy."""
+    response = inputs["completion_ids"]
+    tokens = torch.cat([inputs["prompt_ids"], response], dim=1)
+    mask = torch.cat([inputs["prompt_mask"], inputs["completion_mask"]], dim=1)
+    T = response.shape[1]
+    with _last_hidden_states(trainer, concentration) as hidden:
+        # TRL's own method, so that S and H are those of the step to the bit.
+        S, H, _ = trainer._get_per_token_logps_and_entropies(
+            trainer.model,
+            tokens,
+            mask,
+            T,
+            compute_entropy=True,
+            **{name: inputs[name] for name in _MEDIA_INPUTS if name in inputs},
+        )
+    if not hidden:
+        return micro_batch_rows(inputs, S, H)
+    # A token is drawn from the distribution at the position before it.
+    counted = inputs["completion_mask"].bool()
+    surplus = _surplus(trainer, hidden[0][:, -T - 1 : -1], counted)
+    return micro_batch_rows(inputs, S, H, surplus)
+
+
+@contextmanager
+def _last_hidden_states(trainer: Any, wanted: bool) -> Iterator[list[Tensor]]:
+    """Collect the last hidden states of forward passes made inside, if wanted."""
+    collected: list[Tensor] = []
+    if not wanted:
+        yield collected
+        return
+
+    def collect(module: Any, arguments: Any, output: Any) -> None:
+        collected.append(output.last_hidden_state)
+
+    # TRL returns no hidden states; a hook on the stack of layers sees them.
+    body = trained_policy(trainer, "concentration").body
+    handle = body.register_forward_hook(collect)
+    try:
+        yield collected
+    finally:
+        handle.remove()
+
+
+def _surplus(
+    trainer: Any, hidden: Float[Tensor, "B T C"], counted: Bool[Tensor, "B T"]
+) -> Float[Tensor, "B T"]:
+    r"""Return $\sum_v p_v^2(\log p_v + H)$ before each counted token."""
+    policy = trained_policy(trainer, "concentration")
+    weight = policy.head_weight
+    head = VocabularyHead(
+        # In float32 at least: a log-probability in bfloat16 has two digits.
+        weight=weight.to(torch.promote_types(weight.dtype, torch.float32)),
+        softcap=policy.softcap,
+        temperature=trainer.temperature,
+    )
+    h = hidden[counted].to(head.weight)
+    surplus = h.new_zeros(counted.shape)
+    surplus[counted] = head.concentration(h)[1]
+    return surplus

@@ -3,7 +3,7 @@ import pytest
 
 from entrometer.errors import InvalidValue
 from entrometer.estimators import fold_of
-from entrometer.estimators.baselines.folds import sum_of_other_folds
+from entrometer.estimators.baselines import sum_of_other_folds
 
 
 def test_fold_depends_on_the_id_alone():
@@ -34,7 +34,7 @@ def test_negative_ids_have_a_fold_too():
 
 
 def test_one_fold_is_refused():
-    with pytest.raises(InvalidValue, match="would fit its own baseline"):
+    with pytest.raises(InvalidValue, match="no prompt fits its own baseline"):
         fold_of(np.arange(3), 1)
 
 

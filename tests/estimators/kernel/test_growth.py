@@ -1,8 +1,7 @@
 import numpy as np
 import pytest
 
-from entrometer.estimators.kernel import growth_with_length
-from entrometer.estimators.kernel.prompt_pairs import block_mask
+from entrometer.estimators.kernel import block_mask, growth_with_length
 
 RNG = np.random.default_rng(0)
 PROMPT = np.repeat(np.arange(6), 4)

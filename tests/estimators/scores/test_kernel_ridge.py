@@ -4,8 +4,12 @@ import numpy as np
 import pytest
 
 from entrometer.errors import InvalidValue
-from entrometer.estimators.scores import held_out_predictions
-from entrometer.estimators.scores.kernel_ridge import _RIDGES, _kernel, _predict
+from entrometer.estimators.scores import (
+    _RIDGES,
+    _kernel,
+    _predict,
+    held_out_predictions,
+)
 
 
 def test_a_smooth_function_of_the_features_is_predicted():

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from scipy.stats import spearmanr
 
-from entrometer.estimators.scores import ranking, rankings, top_found
-from entrometer.estimators.scores.ranking import _correlations, _Ties
+from entrometer.estimators import scores as ranking
+from entrometer.estimators.scores import _correlations, _Ties, rankings, top_found
 
 RNG = np.random.default_rng(0)
 TARGET = RNG.normal(size=60)
@@ -59,7 +59,7 @@ def test_the_same_seed_gives_the_same_interval():
 def test_bootstraps_in_chunks_give_the_same_interval(monkeypatch):
     """23 bootstraps in chunks of 5, the last one shorter."""
     whole = rankings(SCORES, TARGET, GROUP, seed=5, bootstraps=23)
-    monkeypatch.setattr(ranking, "_AT_ONCE", 5 * TARGET.size)
+    monkeypatch.setattr(ranking, "_RANKS_IN_MEMORY", 5 * TARGET.size)
     assert rankings(SCORES, TARGET, GROUP, seed=5, bootstraps=23) == whole
 
 

@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from entrometer.experiments.influence.config import InfluenceConfig
-from entrometer.experiments.influence.influence import influence
+from tests.experiments.runs import influence
 
 
 @pytest.fixture(scope="session")

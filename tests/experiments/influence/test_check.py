@@ -14,12 +14,18 @@ from entrometer.estimators import (
     entropy_statistics,
 )
 from entrometer.estimators.scores import SCORES
-from entrometer.experiments.influence.gradients import objective_weights
 from entrometer.experiments.influence.plan import plan
-from entrometer.experiments.influence.removals import WAYS, checks, chosen
-from entrometer.experiments.influence.removed import change, prediction
+from entrometer.experiments.influence.removals import (
+    WAYS,
+    chosen,
+    follow_up,
+    prediction,
+)
+from entrometer.experiments.influence.requests import WithoutTokens
 from entrometer.experiments.influence.tables import updated
 from entrometer.experiments.requests import Worker
+from entrometer.experiments.token_influence.gradients import objective_weights
+from entrometer.experiments.token_influence.halves import change
 from entrometer.experiments.update import adjoint
 from entrometer.runs.columns import read_columns
 from entrometer.runs.rows import read_tables
@@ -157,16 +163,17 @@ def test_removals_are_measured_on_the_prompts_that_did_not_choose(opened, rows):
 
 def test_taking_nothing_out_is_the_whole_step(opened, config):
     worker, moved = opened
-    (planned,) = checks(config, [moved.point], worker.store)
-    (check,) = (c for c in planned if c.update == moved.plan)
-    nothing = replace(check.removals[0].step, without=())
+    (planned,) = follow_up(config, [moved.point], worker.store)
+    (check,) = (u.check for u in planned.updates if u.name == moved.plan.name)
+    nothing = replace(check.removals[0].step, loss=WithoutTokens(places=()))
     batch, whole = (s.read_batch(worker.store) for s in (nothing, moved.plan.step))
     assert np.array_equal(batch.alpha, whole.alpha)
     taken = check.removals[0].step
-    assert not taken.read_batch(worker.store).alpha[list(taken.without)].any()
+    assert not taken.read_batch(worker.store).alpha[list(taken.loss.places)].any()
     assert taken.key != moved.plan.step.key
 
 
 def test_no_check_is_made_where_none_is_asked_for(config, influenced):
     without = replace(config, remove=0.0)
-    assert checks(without, plan(without), influenced / "passes") == [[]]
+    (point,) = follow_up(without, plan(without), influenced / "passes")
+    assert all(update.check is None for update in point.updates)

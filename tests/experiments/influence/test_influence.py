@@ -23,16 +23,19 @@ from entrometer.estimators import (
     reward_change_statistics,
     reward_slope_statistics,
 )
-from entrometer.experiments.influence.gradients import objective_weights, read_gradients
-from entrometer.experiments.influence.influence import influence
 from entrometer.experiments.influence.plan import plan
 from entrometer.experiments.requests import Worker
-from entrometer.experiments.update import adjoint, carried_parts
+from entrometer.experiments.token_influence.gradients import (
+    objective_weights,
+    read_gradients,
+)
+from entrometer.experiments.update import adjoint, momentum_and_decay
 from entrometer.runs import verify
 from entrometer.runs.rows import read_tables, table_classes
 from entrometer.runs.tables.influence import InfluenceTables
 from entrometer.training.run import train
 from tests.experiments.conftest import CONFIG
+from tests.experiments.runs import influence
 from tests.training.toy import quietly
 
 
@@ -160,7 +163,7 @@ def test_error_by_folds_is_that_of_the_slope_where_a_fold_is_a_prompt(
     v = update.step.read(worker.store).direction
     slope = slope_along(point, worker, v, "entropy")
     share = batch.tokens / batch.tokens.sum()
-    squares = (slope.pull**2).sum() / (1 - share @ share)
+    squares = (slope.prompt_influence**2).sum() / (1 - share @ share)
     error = part(found, update, "entropy", "total").value_se
     assert error == pytest.approx(squares**0.5, rel=1e-9)
 
@@ -177,7 +180,7 @@ def test_the_parts_of_an_update_are_the_update(case):
     weights = GradientWeights(S=loss.alpha, H=np.zeros_like(loss.alpha))
     ascent = passes.vjp(checkpoint.policy, loss.rollouts, weights).gradient
     v = adjoint(ascent, step)
-    for name, own in carried_parts(checkpoint, step).items():
+    for name, own in momentum_and_decay(checkpoint, step).items():
         assert norm(own) > 0, name
         v = add(v, own)
     error = norm(add(v, step.direction, scale=-1.0)) / norm(step.direction)
@@ -305,7 +308,7 @@ def test_no_two_requests_share_a_key_and_each_comes_after_its_needs(config):
 
 
 def test_fewer_prompts_than_folds_are_refused(config):
-    with pytest.raises(InvalidValue, match="one a fold"):
+    with pytest.raises(InvalidValue, match="one per fold"):
         plan(replace(config, folds=17))
 
 

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from entrometer.calculus import add, norm
-from entrometer.experiments.influence.over_update import StepWithout
 from entrometer.experiments.influence.plan import plan
+from entrometer.experiments.influence.requests import WithoutTokens
 from entrometer.experiments.requests import Worker
-from entrometer.experiments.update import carried_parts
+from entrometer.experiments.update import momentum_and_decay
 from entrometer.interventions import intervention
 
 
@@ -23,12 +23,7 @@ def step(config):
 
 
 def without(step, places):
-    return StepWithout(
-        subject=step.subject,
-        batch=step.batch,
-        max_grad_norm=step.max_grad_norm,
-        without=tuple(places.tolist()),
-    )
+    return replace(step, loss=WithoutTokens(places=tuple(places.tolist())))
 
 
 def test_what_is_taken_out_pulls_on_nothing_and_the_rest_as_before(step, tmp_path):
@@ -48,10 +43,12 @@ def test_without_all_of_its_tokens_a_step_is_momentum_and_decay(step, tmp_path):
     tokens = step.read_batch(tmp_path).gamma.size
     own = []
     for made in (step, without(step, np.arange(tokens))):
-        made.carry_out(worker)
+        made.run(worker)
         vectors = made.read(tmp_path)
         left = vectors.direction
-        for part in carried_parts(worker.checkpoint(step.subject), vectors).values():
+        for part in momentum_and_decay(
+            worker.checkpoint(step.subject), vectors
+        ).values():
             left = add(left, part, scale=-1.0)
         own.append(norm(left) / norm(vectors.direction))
     assert own[0] > 1e-2

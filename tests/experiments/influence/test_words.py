@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
 
-from entrometer.experiments.influence.folds import folds_of
-from entrometer.experiments.influence.words import Words, _words, kind_of
+from entrometer.experiments.influence.requests import DecodedTexts, _texts, kind_of
+from entrometer.experiments.token_influence.folds import folds_of
 from entrometer.policy import eos_tokens
 from entrometer.policy.tiny import tiny_policy
 from tests.policy.small_models import random_rollouts
@@ -32,7 +32,7 @@ def test_every_text_has_one_kind(text, kind):
 
 
 def test_what_ends_a_response_is_an_end_whatever_it_says():
-    words = Words({2: "<eos>", 5: "7"}, frozenset({2}), [], [])
+    words = DecodedTexts({2: "<eos>", 5: "7"}, frozenset({2}), [], [])
     assert [words.kind(2), words.kind(5)] == ["end", "digit"]
 
 
@@ -40,7 +40,7 @@ def test_the_tokenizer_s_end_is_marked():
     policy, rollouts = tiny_policy(), random_rollouts()
     (end,) = eos_tokens(policy)
     rollouts.response_tokens[0][-1] = end
-    (marked,) = (w for w in _words(policy, rollouts) if w.ends)
+    (marked,) = (w for w in _texts(policy, rollouts) if w.ends)
     assert (marked.number, marked.text) == (end, "<eos>")
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from entrometer.experiments.kernel.config import KernelConfig
-from entrometer.experiments.kernel.kernel import kernel
+from tests.experiments.runs import kernel
 
 
 @pytest.fixture(scope="session")

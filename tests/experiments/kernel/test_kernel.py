@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 
 from entrometer.errors import InvalidValue
-from entrometer.experiments.kernel.kernel import kernel
-from entrometer.experiments.kernel.narrate import relative_error
 from entrometer.experiments.kernel.plan import plan
+from entrometer.experiments.kernel.summary import relative_error
 from entrometer.experiments.requests import Draw
 from entrometer.runs import verify
 from entrometer.runs.rows import read_tables, table_classes
 from entrometer.runs.tables.kernel import KernelTables
+from tests.experiments.runs import kernel
 
 
 @pytest.fixture
@@ -39,7 +39,7 @@ def test_the_directory_is_complete(kernel_run):
     assert (about["kind"], about["finished"]) == ("kernel", True)
     assert {p.name for p in kernel_run.iterdir()} == {
         *("about.json", "config.json", "manifest.json", "summary.json"),
-        *("passes", "results"),
+        *(".lock", "passes", "results"),
     }
     assert {p.stem for p in (kernel_run / "results").iterdir()} == set(
         table_classes(KernelTables)

@@ -6,7 +6,7 @@ import torch
 from entrometer.errors import InvalidValue
 from entrometer.training.instruments import Instrumented, MicroBatch
 from entrometer.training.probes import EffectiveSampleSize
-from entrometer.training.probes.effective_sample_size import token_weights
+from entrometer.training.probes.update_batch import token_weights
 
 LOSSES = [
     {"loss_type": "dr_grpo"},

@@ -9,12 +9,9 @@ import numpy as np
 
 from entrometer.estimators import summed
 from entrometer.experiments.estimate_fields import estimate_fields
-from entrometer.experiments.influence.tables import (
-    OBJECTIVES,
-    Updated,
-    contributions,
-)
+from entrometer.experiments.influence.tables import Updated
 from entrometer.experiments.influence.tokens import named
+from entrometer.experiments.token_influence.halves import OBJECTIVES, contributions
 from entrometer.runs.columns import read_columns
 from entrometer.runs.tables.influence import Balance, Group
 from entrometer.runs.tables.signal import UpdateSignal

@@ -6,8 +6,7 @@ from pathlib import Path
 from entrometer.experiments.influence.balance import balance, groups, signal
 from entrometer.experiments.influence.config import InfluenceConfig
 from entrometer.experiments.influence.plan import CheckpointPlan
-from entrometer.experiments.influence.removals import CheckPlan
-from entrometer.experiments.influence.removed import removals
+from entrometer.experiments.influence.removals import removals
 from entrometer.experiments.influence.scores import diagonals, scores
 from entrometer.experiments.influence.tables import updated
 from entrometer.experiments.influence.tokens import responses, tokens
@@ -15,14 +14,11 @@ from entrometer.runs.tables.influence import InfluenceTables
 
 
 def collect(
-    config: InfluenceConfig,
-    points: Sequence[CheckpointPlan],
-    checked: Sequence[Sequence[CheckPlan]],
-    store: Path,
+    config: InfluenceConfig, points: Sequence[CheckpointPlan], store: Path
 ) -> InfluenceTables:
     """All rows, from a store that has every pass of the plans."""
     found = InfluenceTables()
-    for point, own in zip(points, checked, strict=True):
+    for point in points:
         batch = point.read_batch(store)
         for update in point.updates:
             moved = updated(point, update, batch, store)
@@ -34,7 +30,6 @@ def collect(
             found.groups.extend(groups(moved))
             found.scores.extend(scores(moved, config.seed, store))
             found.diagonals.extend(diagonals(moved, store))
-            for check in own:
-                if check.update == update:
-                    found.removals.extend(removals(moved, check, store))
+            if update.check is not None:
+                found.removals.extend(removals(moved, update.check, store))
     return found

@@ -13,19 +13,55 @@ from entrometer.experiments.batches import (
     subject_of,
 )
 from entrometer.experiments.influence.config import InfluenceConfig
-from entrometer.experiments.influence.folds import Evaluation
-from entrometer.experiments.influence.over_update import Blocks, Concentrated
 from entrometer.experiments.influence.requests import (
+    Blocks,
+    DecodeTokens,
+    PastBatchProducts,
+)
+from entrometer.experiments.requests import (
+    Concentration,
+    Draw,
+    Forward,
+    Request,
+    Step,
+    Subject,
+)
+from entrometer.experiments.token_influence.folds import Evaluation
+from entrometer.experiments.token_influence.requests import (
     Adjoint,
-    Carried,
     FoldGradient,
-    Past,
+    MomentumProducts,
     folded,
 )
-from entrometer.experiments.influence.words import Decoded
-from entrometer.experiments.requests import Draw, Forward, Request, Step, Subject
 from entrometer.policy.checkpoint import read_schedule
 from entrometer.runs import present, update_path
+
+
+@dataclass(frozen=True, kw_only=True)
+class RemovalPlan:
+    """The passes for tokens that are taken out in one way."""
+
+    by: str
+    step: Step
+    there: tuple[Forward, ...]
+    """The evaluation batch after the step without them."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class CheckPlan:
+    """The passes of the check of one update."""
+
+    whole: tuple[Forward, ...]
+    """The evaluation batch after the whole step."""
+
+    removals: tuple[RemovalPlan, ...]
+
+    def requests(self) -> Iterator[Request]:
+        """All of them, each after what it depends on."""
+        yield from self.whole
+        for removal in self.removals:
+            yield removal.step
+            yield from removal.there
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,16 +71,20 @@ class UpdatePlan:
     name: str
     step: Step
     adjoint: Adjoint
-    carried: Carried
-    past: tuple[Past, ...]
-    concentration: Concentrated
+    carried: MomentumProducts
+    past: tuple[PastBatchProducts, ...]
+    concentration: Concentration
     blocks: Blocks
-    words: Decoded
+    words: DecodeTokens
+    check: CheckPlan | None = None
+    """The check by removal, once it is known which tokens to remove."""
 
     def requests(self) -> Iterator[Request]:
         """All of them, after the step and the gradients."""
         yield from (self.adjoint, self.carried, *self.past)
         yield from (self.concentration, self.blocks, self.words)
+        if self.check is not None:
+            yield from self.check.requests()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -127,9 +167,9 @@ def _update(
         name=name,
         step=step,
         adjoint=Adjoint(subject=subject, step=step, gradients=gradients),
-        carried=Carried(subject=subject, step=step, gradients=gradients),
+        carried=MomentumProducts(subject=subject, step=step, gradients=gradients),
         past=tuple(
-            Past(
+            PastBatchProducts(
                 subject=subject,
                 step=step,
                 gradients=gradients,
@@ -139,7 +179,7 @@ def _update(
             for age in range(1, config.past + 1)
             if present(update_path(beside.parent, steps + 1 - age))
         ),
-        concentration=Concentrated(subject=subject, batch=step.batch),
+        concentration=Concentration(subject=subject, batch=step.batch),
         blocks=Blocks(subject=subject, step=step),
-        words=Decoded(subject=subject, batch=step.batch),
+        words=DecodeTokens(subject=subject, batch=step.batch),
     )

@@ -3,66 +3,51 @@
 # Axes: K tokens of the update batch.
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
-from entrometer.estimators.scores import TokenColumns
-from entrometer.estimators.scores.scores import covariance
+from entrometer.estimators import Estimate, Tables
+from entrometer.estimators.scores import TokenColumns, covariance
+from entrometer.experiments.estimate_fields import estimate_fields
 from entrometer.experiments.influence.config import InfluenceConfig
-from entrometer.experiments.influence.over_update import StepWithout
-from entrometer.experiments.influence.plan import CheckpointPlan, UpdatePlan
+from entrometer.experiments.influence.plan import (
+    CheckPlan,
+    CheckpointPlan,
+    RemovalPlan,
+    UpdatePlan,
+)
+from entrometer.experiments.influence.requests import WithoutTokens
 from entrometer.experiments.influence.tables import Updated, updated
-from entrometer.experiments.requests import Draw, Forward, Request
+from entrometer.experiments.influence.tokens import named
+from entrometer.experiments.requests import Draw, Forward, Request, Step
+from entrometer.experiments.token_influence.halves import OBJECTIVES, by_half, change
+from entrometer.runs.columns import read_table
+from entrometer.runs.tables.influence import Removal
 
 WAYS = ("influence", "cov", "random")
 """How tokens are chosen: the most draining, the largest covariance, by lot."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class RemovalPlan:
-    """The passes for tokens that are taken out in one way."""
-
-    by: str
-    step: StepWithout
-    there: tuple[Forward, ...]
-    """The evaluation batch after the step without them."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class CheckPlan:
-    """The passes of the check of one update."""
-
-    update: UpdatePlan
-    whole: tuple[Forward, ...]
-    """The evaluation batch after the whole step."""
-
-    removals: tuple[RemovalPlan, ...]
-
-    def requests(self) -> Iterator[Request]:
-        """All of them, each after what it depends on."""
-        yield from self.whole
-        for removal in self.removals:
-            yield removal.step
-            yield from removal.there
-
-
-def checks(
+def follow_up(
     config: InfluenceConfig, points: Sequence[CheckpointPlan], store: Path
-) -> list[list[CheckPlan]]:
-    """The checks of every update, by checkpoint.
+) -> list[CheckpointPlan]:
+    """Return the points with the check of every update, if tokens are to be removed.
 
-    Which tokens are taken out depends on what the first passes found; where the store
-    has not all of them, any tokens stand for them: the passes cost the same.
+    Which tokens depends on what the first passes measured. Until the store has all of
+    those, any tokens stand for them: the passes cost the same.
     """
     if not config.remove:
-        return [[] for _ in points]
+        return list(points)
     return [
-        [
-            _check(point, update, _chosen(config, point, update, store))
-            for update in point.updates
-        ]
+        replace(
+            point,
+            updates=tuple(
+                replace(u, check=_check(point, u, _chosen(config, point, u, store)))
+                for u in point.updates
+            ),
+        )
         for point in points
     ]
 
@@ -103,18 +88,61 @@ def _check(
 ) -> CheckPlan:
     step = update.step
 
-    def after(step: StepWithout | None) -> tuple[Forward, ...]:
-        return tuple(
-            replace(h, step=step or update.step, eta=point.eta) for h in point.here
-        )
+    def after(step: Step) -> tuple[Forward, ...]:
+        return tuple(replace(h, step=step, eta=point.eta) for h in point.here)
 
     removals = []
     for by, places in tokens.items():
-        without = StepWithout(
-            subject=step.subject,
-            batch=step.batch,
-            max_grad_norm=step.max_grad_norm,
-            without=tuple(places.tolist()),
-        )
+        without = replace(step, loss=WithoutTokens(places=tuple(places.tolist())))
         removals.append(RemovalPlan(by=by, step=without, there=after(without)))
-    return CheckPlan(update=update, whole=after(None), removals=tuple(removals))
+    return CheckPlan(whole=after(step), removals=tuple(removals))
+
+
+def removals(moved: Updated, check: CheckPlan, store: Path) -> Iterator[Removal]:
+    """A row for every way to choose, and for entropy and reward."""
+    judge, columns = moved.evaluation.half(1)
+    eta = moved.point.eta
+
+    def after(requests: tuple[Forward, ...]) -> Tables:
+        tables = read_table(Tables, [r.path(store) for r in requests])
+        return Tables(S=tables.S[columns], H=tables.H[columns])
+
+    whole = after(check.whole)
+    for removal in check.removals:
+        tokens = np.array(_places(removal), dtype=int)
+        without = after(removal.there)
+        for objective in OBJECTIVES:
+            before = change(judge, whole, objective, moved.evaluation)
+            observed = change(judge, without, objective, moved.evaluation) - before
+            predicted = prediction(moved, tokens, objective, eta)
+            yield Removal(
+                **named(moved),
+                by=removal.by,
+                share=tokens.size / moved.alpha.size,
+                tokens=tokens.size,
+                eta=eta,
+                objective=objective,
+                **estimate_fields("predicted", predicted),
+                **estimate_fields("observed", observed.estimate()),
+                whole=before.value,
+            )
+
+
+def prediction(
+    moved: Updated, tokens: np.ndarray, objective: str, eta: float
+) -> Estimate:
+    r"""$-\eta\sum I$ over the tokens, by the odd folds, which did not choose them."""
+    taken = moved.parts[objective][tokens].sum(axis=0)
+    found = by_half(
+        moved.evaluation,
+        objective,
+        -eta * taken[None],
+        -eta * moved.length[tokens].sum(axis=0)[None],
+        which=1,
+    )
+    return found[0]
+
+
+def _places(removal: RemovalPlan) -> tuple[int, ...]:
+    assert isinstance(removal.step.loss, WithoutTokens)
+    return removal.step.loss.places

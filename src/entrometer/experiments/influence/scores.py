@@ -2,13 +2,16 @@
 
 # Axes: K tokens, N responses, M scores.
 
-from collections.abc import Iterator
+import time
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
 from scipy.stats import rankdata
 
 from entrometer.estimators.scores import (
+    BOOTSTRAPS,
+    FOLDS,
     SCORES,
     Sees,
     TokenColumns,
@@ -16,6 +19,8 @@ from entrometer.estimators.scores import (
     rankings,
     top_found,
 )
+from entrometer.experiments.influence.config import InfluenceConfig
+from entrometer.experiments.influence.plan import CheckpointPlan
 from entrometer.experiments.influence.tables import Updated
 from entrometer.experiments.influence.tokens import named
 from entrometer.runs.columns import read_columns
@@ -36,9 +41,9 @@ def scores(moved: Updated, seed: int, store: Path) -> Iterator[Score]:
     by_response = {}
     for name, (_, sees) in SCORES.items():
         column = by_token[name]
-        if sees is Sees.PULL:
+        if sees is Sees.ADVANTAGE:
             by_response[name] = r.total(column)
-        elif sees is Sees.STATE:
+        elif sees is Sees.POLICY:
             by_response[name] = r.total(moved.alpha * column)
         elif sees is Sees.RESPONSE:
             by_response[name] = column[first]
@@ -134,3 +139,27 @@ def _together(
     both = np.stack([rankdata(target), target], axis=1)
     by_rank, by_size = held_out_predictions(table.T, both, group, seed=seed).T
     return by_rank, by_size
+
+
+_TRIED, _TARGETS = 5, 2
+"""Bootstraps that are timed, and targets that scores are compared with."""
+
+
+def seconds_of_scores(
+    config: InfluenceConfig, points: Sequence[CheckpointPlan], tokens: float
+) -> float:
+    """Return the seconds of ranking scores, by trying a little on random numbers."""
+    rng = np.random.default_rng(0)
+    seconds = 0.0
+    for update in (u for point in points for u in point.updates):
+        K = max(2, round(tokens * update.step.batch.count))
+        table, target = rng.normal(size=(len(SCORES) + 1, K)), rng.normal(size=K)
+        group = np.arange(K) % 2
+        began = time.perf_counter()
+        rankings(table, target, group, seed=0, bootstraps=_TRIED)
+        between = time.perf_counter()
+        held_out_predictions(table.T, target[:, None], group, seed=0)
+        seconds += _TARGETS * BOOTSTRAPS / _TRIED * (between - began)
+        # Two groups are two folds.
+        seconds += _TARGETS * FOLDS / 2 * (time.perf_counter() - between)
+    return seconds

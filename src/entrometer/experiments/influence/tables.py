@@ -17,15 +17,13 @@ from entrometer.estimators import (
     influence_parts,
     token_influence,
 )
-from entrometer.experiments.influence.folds import Evaluation
-from entrometer.experiments.influence.gradients import HALVES
 from entrometer.experiments.influence.plan import CheckpointPlan, UpdatePlan
-from entrometer.experiments.influence.words import Words
+from entrometer.experiments.influence.requests import DecodedTexts
+from entrometer.experiments.token_influence.folds import Evaluation
+from entrometer.experiments.token_influence.gradients import HALVES
+from entrometer.experiments.token_influence.halves import OBJECTIVES, contributions
 from entrometer.runs import Rollouts
 from entrometer.runs.columns import read_columns
-
-OBJECTIVES = {"entropy": "h", "reward": "J"}
-"""What influence is on, by the letter that its gradients go by."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,7 +51,7 @@ class Updated:
     length: Float[np.ndarray, "K 2"]
     """Influence on the mean length, through the even folds and the odd."""
 
-    words: Words
+    words: DecodedTexts
 
     @property
     def tokens(self) -> Int[np.ndarray, " K"]:
@@ -73,64 +71,6 @@ class Updated:
             prompts=self.evaluation.prompts,
             responses=self.evaluation.responses.count,
         )
-
-
-def contributions(
-    batch: Evaluation,
-    objective: str,
-    parts: Float[np.ndarray, "R Q"],
-    length: Float[np.ndarray, " R"],
-) -> FoldContributions:
-    """Contributions of tokens or of parts of the update, with the shares of folds."""
-    if objective == "reward":
-        return FoldContributions(parts=parts, size=batch.counts / batch.counts.sum())
-    T = batch.tokens.sum()
-    return FoldContributions(
-        parts=parts,
-        size=batch.tokens / T,
-        residual=(batch.entropies - batch.entropy * batch.tokens) / T,
-        length=length / (T / batch.counts.sum()),
-    )
-
-
-def by_half(
-    batch: Evaluation,
-    objective: str,
-    parts: Float[np.ndarray, "R Q"],
-    length: Float[np.ndarray, "R 2"],
-    *,
-    which: int,
-) -> Influence:
-    r"""Sums over tokens by the even folds (0) or the odd (1) alone.
-
-    For entropy with the $R$ of those folds,
-    $I = \frac{1}{T_o}\big(\sum_q I_q T + (R - R_o)D_o\big)$: the slope of the change
-    that they observe. For reward with the baseline of the whole batch.
-    """
-    own = slice(which, None, 2)
-    parts = parts[:, own]
-    if objective == "reward":
-        n = batch.counts[own]
-        found = FoldContributions(
-            parts=parts * (batch.counts.sum() / n.sum()), size=n / n.sum()
-        )
-    else:
-        T, H = batch.tokens[own], batch.entropies[own]
-        R = H.sum() / T.sum()
-        D = length[:, which] * batch.counts.sum() / T.sum()
-        found = FoldContributions(
-            parts=parts * (batch.tokens.sum() / T.sum())
-            + np.outer((batch.entropy - R) * D, T / T.sum()),
-            size=T / T.sum(),
-            residual=(H - R * T) / T.sum(),
-            length=D,
-        )
-    rows = batch.fold % 2 == which
-    return token_influence(
-        found,
-        prompts=np.unique(batch.rollouts.prompt[rows]).size,
-        responses=int(rows.sum()),
-    )
 
 
 def updated(

@@ -17,9 +17,9 @@ from entrometer.experiments.batches import (
 from entrometer.experiments.kernel.config import KernelConfig
 from entrometer.experiments.kernel.products import METRICS
 from entrometer.experiments.kernel.requests import (
-    CarriedSlope,
     CrossGram,
     Gram,
+    MomentumSlope,
     Spectrum,
 )
 from entrometer.experiments.requests import Draw, Forward, Request, Step, Subject
@@ -34,7 +34,7 @@ class UpdatePlan:
     name: str
     step: Step
     cross: CrossGram
-    carried: tuple[CarriedSlope, ...]
+    carried: tuple[MomentumSlope, ...]
     there: tuple[Forward, ...]
     """After the step, over the held-out responses."""
 
@@ -129,7 +129,7 @@ def _checkpoint(config: KernelConfig, path: Path, name: str) -> CheckpointPlan:
                 step=step,
                 cross=CrossGram(subject=subject, draws=held, step=step, memory=memory),
                 carried=tuple(
-                    CarriedSlope(subject=subject, rollouts=shard, step=step)
+                    MomentumSlope(subject=subject, rollouts=shard, step=step)
                     for shard in held
                 ),
                 there=tuple(replace(h, step=step, eta=eta) for h in here),

@@ -2,8 +2,7 @@
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from functools import cached_property
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import ClassVar
 
@@ -19,14 +18,15 @@ from entrometer.experiments.kernel.matrices import (
 from entrometer.experiments.kernel.operator import kernel_operator, top_eigenvalues
 from entrometer.experiments.kernel.products import cross_kernel, kernels
 from entrometer.experiments.requests import (
+    NOT_IN_KEY,
     Draw,
     Request,
-    Source,
+    Responses,
     Step,
     Worker,
     read_draws,
 )
-from entrometer.experiments.update import carried_parts
+from entrometer.experiments.update import momentum_and_decay
 from entrometer.runs.columns import read_columns, write_columns
 
 MEMORY = 8_000_000_000
@@ -34,39 +34,34 @@ MEMORY = 8_000_000_000
 
 
 @dataclass(frozen=True, kw_only=True)
-class _OfRows(Request):
-    draws: tuple[Draw, ...]
-    step: Step
-    """Whose preconditioner is Adam's."""
-
-    memory: int = MEMORY
-    """Not part of the key: it decides what is computed together, not what is found."""
-
-    @cached_property
-    def key(self) -> str:
-        """Name of the result, whatever the memory."""
-        if self.memory == MEMORY:
-            return super().key
-        return replace(self, memory=MEMORY).key
-
-
-@dataclass(frozen=True, kw_only=True)
-class Gram(_OfRows):
+class Gram(Request):
     """The kernel between sequences, in both metrics, with its sketches."""
 
     kind: ClassVar[str] = "kernel"
     suffix: ClassVar[str] = ".safetensors"
 
+    draws: tuple[Draw, ...]
+    step: Step
+    """Its preconditioner is Adam's metric."""
+
+    memory: int = field(default=MEMORY, metadata=NOT_IN_KEY)
+    """Bytes for rows of gradients: decides the number of passes, not the result."""
+
     sketches: tuple[int, ...]
     exact: bool
 
     @property
-    def price(self) -> float:
+    def forwards(self) -> float:
         """Rows of gradients, their products and sketches."""
         return 4.0
 
+    def vectors(self, vector_bytes: int) -> int:
+        """Return the step and as many rows as the memory holds."""
+        rows = self.memory // max(1, vector_bytes)
+        return 2 + (min(self.rows, rows) if self.exact else 0)
+
     @property
-    def batches(self) -> Sequence[Draw]:
+    def batches(self) -> Sequence[Responses]:
         """The sequences."""
         return self.draws
 
@@ -74,7 +69,7 @@ class Gram(_OfRows):
         """What was found."""
         return read_matrices(self.path(store))
 
-    def carry_out(self, worker: Worker) -> None:
+    def run(self, worker: Worker) -> None:
         """One pass backwards, if all rows fit in memory."""
         began = time.perf_counter()
         policy = worker.checkpoint(self.subject).policy
@@ -97,18 +92,25 @@ class Gram(_OfRows):
 
 
 @dataclass(frozen=True, kw_only=True)
-class CrossGram(_OfRows):
+class CrossGram(Request):
     """What each sequence of an update does to each held-out one."""
 
     kind: ClassVar[str] = "cross-kernel"
 
+    draws: tuple[Draw, ...]
+    step: Step
+    """Its preconditioner is Adam's metric."""
+
+    memory: int = field(default=MEMORY, metadata=NOT_IN_KEY)
+    """Bytes for rows of gradients: decides the number of passes, not the result."""
+
     @property
-    def price(self) -> float:
+    def forwards(self) -> float:
         """Rows of gradients."""
         return 3.0
 
     @property
-    def batches(self) -> Sequence[Source]:
+    def batches(self) -> Sequence[Responses]:
         """Both."""
         return [*self.draws, self.step.batch]
 
@@ -116,7 +118,7 @@ class CrossGram(_OfRows):
         """A row a held-out sequence, a column a sequence of the update."""
         return np.stack(list(read_columns(self.path(store)).values()), axis=1)
 
-    def carry_out(self, worker: Worker) -> None:
+    def run(self, worker: Worker) -> None:
         """A pass backwards over each of the two batches."""
         found = cross_kernel(
             worker.checkpoint(self.subject).policy,
@@ -141,12 +143,14 @@ class Spectrum(Request):
     count: int
 
     @property
-    def price(self) -> float:
-        """A product is a pass backwards and one along; iterations are a guess."""
-        return 4.2 * 3 * self.count
+    def forwards(self) -> float:
+        """One backward pass and one jvp per product, in the first Krylov space."""
+        # The size of the space that ARPACK builds before it first tests convergence.
+        products = min(self.rows, max(2 * self.count + 1, 20))
+        return 4.2 * products
 
     @property
-    def batches(self) -> Sequence[Draw]:
+    def batches(self) -> Sequence[Responses]:
         """The sequences."""
         return self.draws
 
@@ -154,46 +158,48 @@ class Spectrum(Request):
         """The largest first."""
         return read_columns(self.path(store))["eigenvalue"]
 
-    def carry_out(self, worker: Worker) -> None:
+    def run(self, worker: Worker) -> None:
         """Lanczos iteration."""
         policy = worker.checkpoint(self.subject).policy
         P = identity_preconditioner(policy.trained())
         if self.metric == "adam":
             P = self.step.read_preconditioner(worker.store)
         operator = kernel_operator(policy, read_draws(self.draws, worker.store), P)
-        found = top_eigenvalues(operator, self.count)
+        found = top_eigenvalues(operator, min(self.count, self.rows))
         write_columns(self.path(worker.store), {"eigenvalue": found})
 
 
 @dataclass(frozen=True, kw_only=True)
-class CarriedSlope(Request):
+class MomentumSlope(Request):
     r"""Slope of S along what a step has from before: momentum, and weight decay.
 
     $v_\text{history} = -\frac{\beta_1}{1-\beta_1^n}P m_-$ and
     $v_\text{decay} = -\lambda\theta$.
     """
 
-    kind: ClassVar[str] = "carried-slope"
+    kind: ClassVar[str] = "momentum-slope"
 
     rollouts: Draw
     step: Step
 
     @property
-    def price(self) -> float:
+    def forwards(self) -> float:
         """The primal and two directions."""
         return 3.0
 
     @property
-    def batches(self) -> Sequence[Draw]:
+    def batches(self) -> Sequence[Responses]:
         """The responses."""
         return [self.rollouts]
 
-    def carry_out(self, worker: Worker) -> None:
+    def run(self, worker: Worker) -> None:
         """One pass in forward mode."""
         checkpoint = worker.checkpoint(self.subject)
-        parts = carried_parts(checkpoint, self.step.read(worker.store))
+        parts = momentum_and_decay(checkpoint, self.step.read(worker.store))
         found = passes.jvp(
-            checkpoint.policy, self.rollouts.read(worker.store), list(parts.values())
+            checkpoint.policy,
+            read_draws([self.rollouts], worker.store),
+            list(parts.values()),
         )
         columns = {n: t.dS for n, t in zip(parts, found.tangents, strict=True)}
         write_columns(self.path(worker.store), columns)

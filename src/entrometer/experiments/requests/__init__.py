@@ -1,30 +1,49 @@
-"""Requests for passes: what an experiment asks for, and how each is carried out."""
+"""Requests for passes: what an experiment asks for, and how each is run."""
 
-from entrometer.experiments.requests.along import Forward, Jvp, Jvp2
-from entrometer.experiments.requests.base import (
-    Advance,
-    Minibatch,
-    Recorded,
+from entrometer.experiments.requests.passes import (
+    Concentration,
+    Forward,
+    Jvp,
+    Jvp2,
+    UpdateTables,
+)
+from entrometer.experiments.requests.request import (
+    NOT_IN_KEY,
     Request,
+    Responses,
     Subject,
     Worker,
 )
-from entrometer.experiments.requests.draw import Draw, read_draws
-from entrometer.experiments.requests.step import OverUpdate, Source, Step, read_batch
+from entrometer.experiments.requests.responses import (
+    Draw,
+    Minibatch,
+    Recorded,
+    Source,
+    read_batch,
+    read_draws,
+)
+from entrometer.experiments.requests.sharded import ShardedSum, ShardedTable, Summands
+from entrometer.experiments.requests.step import PolicyAfterStep, Step
 
 __all__ = [
-    "Advance",
+    "NOT_IN_KEY",
+    "Concentration",
     "Draw",
     "Forward",
     "Jvp",
     "Jvp2",
     "Minibatch",
-    "OverUpdate",
+    "PolicyAfterStep",
     "Recorded",
     "Request",
+    "Responses",
+    "ShardedSum",
+    "ShardedTable",
     "Source",
     "Step",
     "Subject",
+    "Summands",
+    "UpdateTables",
     "Worker",
     "read_batch",
     "read_draws",

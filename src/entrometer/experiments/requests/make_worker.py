@@ -5,10 +5,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from entrometer.experiments.requests.base import Worker
-from entrometer.interventions.registry import add_remedy, user_remedies
-from entrometer.interventions.remedy import Remedy
-from entrometer.runs.user_code import own_modules
+from entrometer.experiments.requests.request import Worker
+from entrometer.interventions.registry import Remedy, add_remedy, user_remedies
+from entrometer.runs.content import own_modules
 from entrometer.tasks import Task, register
 from entrometer.tasks.registry import user_tasks
 

@@ -1,111 +1,130 @@
-"""The update that AdamW makes from a batch."""
+"""The update that AdamW makes from a batch, and the policy after taking it."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
-from typing import ClassVar
+from typing import ClassVar, Protocol, runtime_checkable
 
 from torch import Tensor
 
-from entrometer.experiments.requests.base import (
-    Minibatch,
-    Recorded,
-    Request,
-    Responses,
-    Worker,
-)
-from entrometer.experiments.requests.divided import Summands, Summed
-from entrometer.experiments.requests.draw import Draw
+from entrometer.experiments.requests.request import Request, Responses, Worker
+from entrometer.experiments.requests.responses import Source, read_batch
+from entrometer.experiments.requests.sharded import ShardedSum, Summands
 from entrometer.experiments.update import (
     StepVectors,
     ascent_of,
     make_step,
+    read_advanced,
     read_step,
     read_step_part,
+    write_advanced,
     write_step,
 )
-from entrometer.experiments.update_batch import (
-    Batch,
-    recorded_batch,
-    sampled_batch,
-)
-from entrometer.interventions import PLAIN
-from entrometer.runs import read_update
-
-Source = Recorded | Draw | Minibatch
-"""Where an update batch comes from."""
+from entrometer.experiments.update_batch import Batch
+from entrometer.policy import Checkpoint
 
 
-@dataclass(frozen=True, kw_only=True)
-class OverUpdate(Request):
-    """A pass over an update batch: a plain forward, where it does not say otherwise."""
+@runtime_checkable
+class Loss(Protocol):
+    """A dataclass that changes the token weights of a batch; may hold requests."""
 
-    batch: Source
-
-    @property
-    def price(self) -> float:
-        """A plain forward."""
-        return 1.0
-
-    @property
-    def batches(self) -> Sequence[Source]:
-        """The update batch."""
-        return [self.batch]
+    def apply(self, batch: Batch, store: Path) -> Batch:
+        """Return the batch with the token weights of this loss."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Step(OverUpdate, Summed):
+class Step(ShardedSum):
     """The update that AdamW makes from a batch: its direction and its parts."""
 
     kind: ClassVar[str] = "update"
-    suffix: ClassVar[str] = ".safetensors"
 
+    batch: Source
     max_grad_norm: float
+    loss: Loss | None = None
+    """Replaces the loss that the batch comes with: plain Dr-GRPO for a sampled one,
+    the training's for a recorded one."""
 
     @property
-    def price(self) -> float:
-        """Forwards and backwards."""
+    def forwards(self) -> float:
+        """A forward and a backward pass."""
         return 2.2
 
+    @property
+    def batches(self) -> Sequence[Responses]:
+        """The update batch."""
+        return [self.batch]
+
     def read(self, store: Path) -> StepVectors:
-        """Its vectors, on the device of its policy."""
+        """Return the direction and the preconditioner, on the policy's device."""
         return read_step(self.path(store), self.subject.device)
 
     def read_direction(self, store: Path) -> dict[str, Tensor]:
-        """Its direction alone, on the device of its policy."""
+        """Return the direction alone, on the policy's device."""
         return read_step_part(self.path(store), "direction", self.subject.device)
 
     def read_history(self, store: Path) -> dict[str, Tensor]:
-        """Return momentum's part of the direction, on the device of its policy."""
+        """Return momentum's part of the direction, on the policy's device."""
         return read_step_part(self.path(store), "history", self.subject.device)
 
     def read_preconditioner(self, store: Path) -> dict[str, Tensor]:
-        """Its preconditioner alone, on the device of its policy."""
+        """Return the preconditioner alone, on the policy's device."""
         return read_step_part(self.path(store), "preconditioner", self.subject.device)
 
     def read_batch(self, store: Path) -> Batch:
-        """The responses that it is made from, and how the loss pulls on them."""
-        return read_batch(self.batch, store)
+        """Return the responses with the weight that the loss gives each token."""
+        batch = read_batch(self.batch, store)
+        return batch if self.loss is None else self.loss.apply(batch, store)
 
     def summands(self, worker: Worker) -> Summands:
-        """One pass backwards over the batch."""
+        """Return the function that gives the gradient of some responses."""
         policy = worker.checkpoint(self.subject).policy
         batch = self.read_batch(worker.store)
         return lambda rows: ascent_of(policy, batch.some(rows))
 
     def conclude(self, worker: Worker, total: dict[str, Tensor]) -> None:
-        """The step from the whole gradient."""
+        """Write the step that AdamW makes from the whole gradient."""
         made = make_step(
             worker.checkpoint(self.subject), total, max_grad_norm=self.max_grad_norm
         )
         write_step(self.path(worker.store), made.update)
 
 
-def read_batch(batch: Responses, store: Path) -> Batch:
-    """An update batch, from the file of a training or from the store."""
-    if isinstance(batch, Minibatch):
-        return read_batch(batch.batch, store).minibatch(batch.part, batch.parts)
-    if isinstance(batch, Draw):
-        return sampled_batch(batch.read(store))
-    assert isinstance(batch, Recorded), batch
-    return recorded_batch(read_update(batch.path), batch.intervention or PLAIN)
+@dataclass(frozen=True, kw_only=True)
+class PolicyAfterStep(ShardedSum):
+    """The policy and its AdamW state after taking a step."""
+
+    kind: ClassVar[str] = "policy-after-step"
+
+    step: Step
+    eta: float
+    """Learning rate of the step."""
+
+    @property
+    def forwards(self) -> float:
+        """As the step, which stores no moments and is therefore computed again."""
+        return self.step.forwards
+
+    @property
+    def batches(self) -> Sequence[Responses]:
+        """The update batch."""
+        return [self.step.batch]
+
+    @cached_property
+    def inputs(self) -> tuple[Request, ...]:
+        """Inputs of the step: its result is not read."""
+        return self.step.inputs
+
+    def summands(self, worker: Worker) -> Summands:
+        """Return the step's own function."""
+        return self.step.summands(worker)
+
+    def conclude(self, worker: Worker, total: dict[str, Tensor]) -> None:
+        """Take the step, and write parameters and moments."""
+        checkpoint = worker.checkpoint(self.subject)
+        made = make_step(checkpoint, total, max_grad_norm=self.step.max_grad_norm)
+        write_advanced(self.path(worker.store), checkpoint, made, self.eta)
+
+    def apply(self, checkpoint: Checkpoint, store: Path) -> Checkpoint:
+        """Return the checkpoint with the parameters and moments after the step."""
+        return read_advanced(self.path(store), checkpoint)

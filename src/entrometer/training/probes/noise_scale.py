@@ -1,4 +1,4 @@
-"""Gradient noise scale of the updates, from gradients that training makes anyway."""
+"""Gradient noise scale of the updates, from the gradients of training itself."""
 
 import math
 from collections import deque
@@ -13,8 +13,11 @@ from torch.utils.hooks import RemovableHandle
 
 from entrometer.errors import InvalidValue
 from entrometer.estimators import Estimate, noise_scale, noise_scale_moments
-from entrometer.training.instruments import Instrument, MicroBatch
-from entrometer.training.probes.whole_parameters import require_whole_parameters
+from entrometer.training.instruments import (
+    Instrument,
+    MicroBatch,
+    require_complete_parameters,
+)
 
 
 class NoiseScale(Instrument):
@@ -29,20 +32,21 @@ class NoiseScale(Instrument):
           = \frac1{nW}\sum_{m,r} g_b^{(m,r)}, \qquad g_b^{(m,r)} = n\gamma_{mr},$$
 
     whatever the loss is divided by, so $|g_b|^2 = n^2\overline{|\gamma_{mr}|^2}$. A
-    micro-batch of b whole prompt groups has the mean gradient of b groups, the update
-    that of $B = bnW$; see `noise_scale_moments`. No pass over the model is added.
+    micro-batch of b complete prompt groups has the mean gradient of b groups, the
+    update that of $B = bnW$; see `noise_scale_moments`. No extra pass over the model is
+    needed.
 
-    It is right for every loss whose micro-batch gradients are sums over groups, up to a
-    divisor that all groups of the update share; `bnpo` and the entropy bonus divide by
-    the tokens of each micro-batch, and are right for micro-batches of one group.
+    The result is exact for every loss whose micro-batch gradients are sums over groups,
+    up to a divisor that all groups of the update share. `bnpo` and the entropy bonus
+    divide by the tokens of each micro-batch, and are exact for micro-batches of one
+    group.
 
     Logs `noise_scale/trace`, `noise_scale/signal` ($|G|^2$), and
     `noise_scale/B_simple`, in prompt groups, with `_se`: the ratio of the averages of
-    the last `window` updates.
+    the last `window` updates, for the scale grows during training.
     """
 
     def __init__(self, *, window: int = 1000) -> None:
-        """Average over the last `window` updates: the scale grows in training."""
         if window < 2:
             raise InvalidValue(
                 f"expected at least 2 updates to average, got window={window}; "
@@ -57,18 +61,18 @@ class NoiseScale(Instrument):
 
     def attach(self, trainer: Any) -> None:
         """Hook the trained parameters."""
-        require_whole_parameters(trainer, "NoiseScale")
+        require_complete_parameters(trainer, "NoiseScale")
         micro, group = trainer.args.per_device_train_batch_size, trainer.num_generations
         if micro % group:
             raise InvalidValue(
-                f"expected micro-batches of whole groups of {group} responses, got "
+                f"expected micro-batches of complete groups of {group} responses, got "
                 f"per_device_train_batch_size={micro}; make it a multiple of {group}"
             )
         accumulation = trainer.args.gradient_accumulation_steps
         if accumulation * trainer.accelerator.num_processes < 2:
             raise InvalidValue(
-                "expected at least 2 micro-batches an update, for noise is told from "
-                "signal by two batch sizes, got 1; halve per_device_train_batch_size "
+                "expected at least 2 micro-batches per update, for the noise scale "
+                "compares two batch sizes, got 1; halve per_device_train_batch_size "
                 "and double gradient_accumulation_steps, or leave NoiseScale out"
             )
         for handle in self._handles:
@@ -81,32 +85,32 @@ class NoiseScale(Instrument):
         ]
 
     def _see(self, i: int, gradient: Tensor) -> None:
-        # By parameter, so that a backward of somebody else's in between is overwritten.
+        # By parameter: a backward pass of other code in between is overwritten.
         self._seen[i] = _square(gradient)
 
     def micro_step(self, trainer: Any, micro: MicroBatch) -> None:
-        """Keep the squared norm of this micro-batch's gradient."""
+        """Store the squared norm of this micro-batch's gradient."""
         self._parts.append(_total(self._seen.values(), trainer.accelerator.device))
         self._seen = {}
         self._b = len(micro.row) // trainer.num_generations
 
     def update(self, trainer: Any, step: int) -> Mapping[str, float]:
-        """Moments of this update, and the running ratio."""
+        """Return the moments of this update, and the running ratio."""
         n = len(self._parts)
         squares = trainer.accelerator.gather(torch.stack(self._parts))
         self._parts = []
         b, B = self._b, self._b * len(squares)
         if b == B:
-            return {}  # The rest of an epoch, in a single micro-batch.
+            return {}  # The end of an epoch fits into a single micro-batch.
         gradients = [p.grad for p in trainer.model.parameters() if p.grad is not None]
         update = _total(map(_square, gradients), trainer.accelerator.device)
         scaler = trainer.accelerator.scaler
-        # Float16 is trained with gradients times a scale, taken off only at clipping.
+        # Float16 training scales its gradients, and unscales them only at clipping.
         unit = 1.0 if scaler is None else float(scaler.get_scale()) ** -2
         small = n**2 * unit * float(squares.double().mean())
         large = unit * float(update)
         if not math.isfinite(small + large):
-            return {}  # Float16 overflowed, and the optimizer will skip this step.
+            return {}  # Float16 overflowed: the optimizer skips this step.
         trace, signal = noise_scale_moments(
             np.array([small]), np.array([large]), b=b, B=B
         )
@@ -123,7 +127,7 @@ class NoiseScale(Instrument):
         }
 
     def estimate(self) -> Estimate | None:
-        r"""$B_{\text{simple}}$ with its interval; None before the second update."""
+        r"""Return $B_{\text{simple}}$ with its error; None before the second update."""
         if len(self._kept) < 2:
             return None
         small, large = np.array(self._kept).T
@@ -131,11 +135,11 @@ class NoiseScale(Instrument):
         return noise_scale(small, large, b=b, B=B)
 
     def state(self) -> dict[str, Any]:
-        """The kept squared norms."""
+        """Return the stored squared norms."""
         return {"sizes": list(self._sizes), "kept": [list(x) for x in self._kept]}
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Go on averaging."""
+        """Restore the stored squared norms."""
         b, B = state["sizes"]
         self._sizes = (b, B)
         self._kept.clear()
@@ -149,8 +153,8 @@ class NoiseScale(Instrument):
 
 
 def _square(gradient: Tensor) -> Tensor:
-    # Row by row: a norm of a whole matrix in one float32 sum is 0.2% off at the size of
-    # an embedding, and a square of it takes memory and four times as long.
+    # Row by row: one float32 sum over a matrix of the size of an embedding is off by
+    # 0.2%, and squaring the matrix first takes memory and four times as long.
     rows: Tensor = torch.linalg.vector_norm(
         gradient.detach(), dim=-1, dtype=torch.float32
     )

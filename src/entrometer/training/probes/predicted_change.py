@@ -1,4 +1,4 @@
-"""The entropy change that an update should make, beside the one that it made."""
+"""Predicted and observed entropy change of an update."""
 
 # Axes: P prompts, M statistics.
 
@@ -23,11 +23,13 @@ from entrometer.estimators import (
     linear_term,
 )
 from entrometer.policy import Policy, sample
-from entrometer.runs.rollouts import Rollouts
-from entrometer.runs.seeds import response_seeds
-from entrometer.training.instruments import Instrument
-from entrometer.training.probes.whole_parameters import require_whole_parameters
-from entrometer.training.trained_policy import trained_policy, trained_precision
+from entrometer.runs.rollouts import Rollouts, response_seeds
+from entrometer.training.instruments import (
+    Instrument,
+    require_complete_parameters,
+    trained_policy,
+    trained_precision,
+)
 
 
 class PredictedChange(Instrument):
@@ -35,18 +37,18 @@ class PredictedChange(Instrument):
 
     With $\theta$ the parameters before the optimizer's step and $\theta'$ after it,
     $v = \theta' - \theta$ at $\eta = 1$. One response to each of the held-out prompts
-    is sampled at $\theta$, at the trainer's temperature and length limit. On them the
-    prediction $\delta h_1 = \nabla_v h(\theta)$ is `linear_term`, by a `jvp` pass, and
-    the change $\Delta h = h(\theta') - h(\theta)$ is `entropy_change`, by two `forward`
-    passes: the matched pair with per-decision weights.
+    is sampled at $\theta$, at the trainer's temperature and length limit. On these
+    responses the prediction $\delta h_1 = \nabla_v h(\theta)$ is `linear_term`, from a
+    `jvp` pass, and the change $\Delta h = h(\theta') - h(\theta)$ is `entropy_change`,
+    from two `forward` passes: the matched pair with per-decision weights.
 
-    Training is not touched: weights are put back to the bit, and responses have seeds
-    of their own. Processes share the prompts out. The price is that of sampling, two
-    forward passes and a jvp, on those steps alone.
+    Training itself does not change: weights are restored to the bit, and responses have
+    their own seeds. Processes share the prompts. The cost is sampling, two forward
+    passes and a jvp, on those steps only.
 
     Logs `predicted_change/predicted`, `predicted_change/observed` and
-    `predicted_change/error`, their paired difference, in nats a token, each with `_se`;
-    and `predicted_change/effective_samples` of the observed one.
+    `predicted_change/error`, their paired difference, in nats per token, each with
+    `_se`; and `predicted_change/effective_samples` of the observed change.
     """
 
     def __init__(
@@ -57,13 +59,13 @@ class PredictedChange(Instrument):
         seed: int = 0,
         budget: int = passes.TOKEN_BUDGET,
     ) -> None:
-        """Look at every n-th update.
+        """Set up the probe.
 
         Args:
-            every: n; the updates n, 2n, and so on are looked at.
-            prompts: Token ids of prompts that are not trained on.
-            seed: Of the responses; every update has others.
-            budget: Padded tokens of a batch of the passes.
+            every: n: the updates n, 2n, and so on are measured.
+            prompts: Token ids of held-out prompts.
+            seed: Seed of the responses, which differ from update to update.
+            budget: Padded tokens per batch of the passes.
         """
         if every < 1 or len(prompts) < 2:
             raise InvalidValue(
@@ -77,25 +79,25 @@ class PredictedChange(Instrument):
         self._before: dict[str, Tensor] = {}
 
     def attach(self, trainer: Any) -> None:
-        """Refuse what cannot be moved and measured."""
-        require_whole_parameters(trainer, "PredictedChange")
+        """Raise if the model cannot be moved and measured."""
+        require_complete_parameters(trainer, "PredictedChange")
         trained_precision(trainer.model, "PredictedChange")
         if len(self.prompts) < trainer.accelerator.num_processes:
             raise InvalidValue(
-                f"PredictedChange: expected a prompt for each of "
+                "PredictedChange: expected a prompt for each of "
                 f"{trainer.accelerator.num_processes} processes, got "
                 f"{len(self.prompts)}; give more"
             )
 
     def update(self, trainer: Any, step: int) -> Mapping[str, float]:
-        """Remember where the update starts from."""
+        """Copy the weights before the update."""
         if step % self.every == 0:
             policy = trained_policy(trainer, "PredictedChange")
             self._before = {n: p.clone() for n, p in policy.trained().items()}
         return {}
 
     def updated(self, trainer: Any, step: int) -> Mapping[str, float]:
-        """Measure the step that was taken."""
+        """Measure the change from the copied weights to the current ones."""
         if not self._before:
             return {}
         before, self._before = self._before, {}
@@ -105,13 +107,13 @@ class PredictedChange(Instrument):
         m = len(self.prompts)
         predicted = linear_term(_of_all_processes(trainer, linear, m))
         observed = entropy_change(_of_all_processes(trainer, change, m))
-        found = {
+        estimates = {
             "predicted": predicted,
             "observed": observed,
             "error": predicted - observed,
         }
         metrics = {}
-        for name, x in found.items():
+        for name, x in estimates.items():
             metrics[f"predicted_change/{name}"] = x.value
             metrics[f"predicted_change/{name}_se"] = x.standard_error
         metrics["predicted_change/effective_samples"] = observed.effective_samples
@@ -159,14 +161,15 @@ def _put(policy: Policy, values: Vector) -> None:
 
 @contextmanager
 def _evaluating(policy: Policy) -> Iterator[None]:
-    """Evaluation mode, and every module back in its own afterwards."""
+    """Evaluation mode; every module gets its own mode back afterwards."""
     modes = [(module, module.training) for module in policy.model.modules()]
     base: Any = policy.base
     embedding = base.get_input_embeddings()
     hooks = embedding._forward_hooks
     policy.model.eval()
-    # Activation checkpointing of adapters asks embeddings for a gradient, by a hook
-    # that forward-mode AD does not allow.
+    # With activation checkpointing, transformers and PEFT hook the embedding to make
+    # its output require a gradient, which forward-mode AD does not allow. A handle to
+    # remove that hook is not kept in one place, so the dictionary is exchanged.
     embedding._forward_hooks = OrderedDict(
         (key, hook)
         for key, hook in hooks.items()
@@ -181,7 +184,7 @@ def _evaluating(policy: Policy) -> Iterator[None]:
 
 
 def _of_all_processes(trainer: Any, part: PromptSums, prompts: int) -> PromptSums:
-    """The sums of all prompts, each of which one process has."""
+    """Return the sums of all prompts; each prompt is on one process."""
     accelerator = trainer.accelerator
     if accelerator.num_processes == 1:
         return part
@@ -189,6 +192,6 @@ def _of_all_processes(trainer: Any, part: PromptSums, prompts: int) -> PromptSum
     rows_PM[part.prompt] = part.sums
     shared = torch.as_tensor(rows_PM, device=accelerator.device)
     rows_PM = accelerator.reduce(shared, reduction="sum").cpu().numpy()
-    # With one response a prompt, the largest sum of weights is the largest weight.
+    # With one response per prompt, the largest sum of weights is the largest weight.
     largest = rows_PM[:, part.columns.index("w")].max() if "w" in part.columns else 1.0
     return PromptSums(part.columns, np.arange(prompts), rows_PM, float(largest))

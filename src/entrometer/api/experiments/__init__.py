@@ -1,1 +1,0 @@
-"""The experiments that there are, one a file."""

@@ -1,1 +1,0 @@
-"""Which remedy suits a checkpoint: predicted by influence, and held against truth."""

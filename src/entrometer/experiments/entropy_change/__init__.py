@@ -1,1 +1,0 @@
-"""The change of entropy that one update makes, measured and predicted."""

@@ -1,0 +1,63 @@
+"""What one step does to the entropy of checkpoints: `entrometer measure`."""
+
+from collections.abc import Sequence
+
+from entrometer.experiments.experiment import Experiment, Steps, register
+from entrometer.experiments.measure.config import MeasureConfig
+from entrometer.report.kinds import PageParts
+from entrometer.runs.tables.measure import Change, MeasureTables
+from entrometer.text import interval, table
+
+
+def _steps() -> Steps:
+    from entrometer.experiments.measure.collect import collect
+    from entrometer.experiments.measure.plan import plan
+    from entrometer.experiments.measure.studies import seconds_of_studies
+    from entrometer.experiments.measure.summary import summarize
+
+    return Steps(plan, collect, summarize, seconds_after=seconds_of_studies)
+
+
+def _page() -> PageParts[MeasureTables]:
+    from entrometer.report.measure import PARTS
+
+    return PARTS
+
+
+def _shown(tables: MeasureTables) -> list[Change]:
+    """Return the changes in the summary: per token, weighted per decision."""
+    return [
+        row
+        for row in tables.changes
+        if (row.weighting, row.per) == ("per_decision", "token")
+    ]
+
+
+def _text(tables: MeasureTables) -> Sequence[str]:
+    rows = [
+        [
+            c.checkpoint,
+            c.update,
+            f"{c.eta:.3g}",
+            interval(c.observed, c.observed_low, c.observed_high),
+            interval(c.linear, c.linear_low, c.linear_high),
+        ]
+        for c in _shown(tables)
+    ]
+    heads = ["checkpoint", "update", "learning rate", "change", "linear prediction"]
+    note = "\nNats per token; brackets: 95% intervals, clustered by prompt."
+    return [table(heads, rows, label_columns=2) + note]
+
+
+MEASURE = register(
+    Experiment(
+        name="measure",
+        help="Measure how much one optimizer step changes the entropy of checkpoints.",
+        config=MeasureConfig,
+        tables=MeasureTables,
+        steps=_steps,
+        text=_text,
+        json_rows=lambda tables: {"signal": tables.signal, "changes": _shown(tables)},
+        page=_page,
+    )
+)

@@ -1,0 +1,170 @@
+"""Passes over responses: S and H of every token, and their derivatives along steps."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar
+
+import numpy as np
+
+from entrometer import passes
+from entrometer.estimators import Tables
+from entrometer.experiments.requests.request import Request, Responses, Worker
+from entrometer.experiments.requests.responses import (
+    Draw,
+    Source,
+    read_batch,
+    read_draws,
+)
+from entrometer.experiments.requests.sharded import ShardedTable
+from entrometer.experiments.requests.step import Step
+from entrometer.runs.columns import read_table, write_columns
+
+
+@dataclass(frozen=True, kw_only=True)
+class Forward(Request):
+    r"""S and H of every token at $\theta + \eta v$; at $\theta$ without a step."""
+
+    kind: ClassVar[str] = "forward"
+
+    rollouts: Draw
+    step: Step | None = None
+    eta: float = 0.0
+
+    @property
+    def stage(self) -> str:
+        """Forwards after a step are listed apart: they also move the parameters."""
+        return self.kind if self.step is None else "forward after step"
+
+    @property
+    def batches(self) -> Sequence[Responses]:
+        """The responses."""
+        return [self.rollouts]
+
+    def run(self, worker: Worker) -> None:
+        """Run one forward pass."""
+        policy = worker.policy(self.subject)
+        rollouts = read_draws([self.rollouts], worker.store)
+        if self.step is None:
+            tables = passes.forward(policy, rollouts)
+        else:
+            (v,) = worker.directions([self.step])
+            (tables,) = passes.forward_along(policy, rollouts, v, [self.eta])
+        write_columns(self.path(worker.store), tables._asdict())
+
+
+@dataclass(frozen=True, kw_only=True)
+class Jvp(Request):
+    """S, H and their derivatives along some steps and along momentum's part of each.
+
+    Columns `dS_d` and `dH_d` are derivatives along the d-th step, `dS_history_d` and
+    `dH_history_d` along the part of it that is momentum.
+    """
+
+    kind: ClassVar[str] = "jvp"
+
+    rollouts: Draw
+    steps: tuple[Step, ...]
+
+    @property
+    def forwards(self) -> float:
+        """The primal, and two directions per step."""
+        return 1.0 + 2 * len(self.steps)
+
+    @property
+    def batches(self) -> Sequence[Responses]:
+        """The responses."""
+        return [self.rollouts]
+
+    def vectors(self, vector_bytes: int) -> int:
+        """Return the number of directions, which are held at once."""
+        return 2 * len(self.steps)
+
+    def run(self, worker: Worker) -> None:
+        """Run one pass in forward mode, with all directions at once."""
+        result = passes.jvp(
+            worker.policy(self.subject),
+            read_draws([self.rollouts], worker.store),
+            worker.directions(self.steps, history=True),
+        )
+        columns = result.tables._asdict()
+        numbers = range(len(self.steps))
+        names = [*map(str, numbers), *(f"history_{d}" for d in numbers)]
+        for name, tangents in zip(names, result.tangents, strict=True):
+            columns |= {f"dS_{name}": tangents.dS, f"dH_{name}": tangents.dH}
+        write_columns(self.path(worker.store), columns)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Jvp2(Request):
+    """S, H and their first and second derivatives along one step."""
+
+    kind: ClassVar[str] = "jvp2"
+
+    rollouts: Draw
+    step: Step
+
+    @property
+    def forwards(self) -> float:
+        """Forward mode inside forward mode."""
+        return 10.0
+
+    @property
+    def batches(self) -> Sequence[Responses]:
+        """The responses."""
+        return [self.rollouts]
+
+    def run(self, worker: Worker) -> None:
+        """Run one second-order pass."""
+        (v,) = worker.directions([self.step])
+        tables, tangents, curvatures = passes.jvp2(
+            worker.policy(self.subject),
+            read_draws([self.rollouts], worker.store),
+            v,
+        )
+        columns = tables._asdict() | tangents._asdict() | curvatures._asdict()
+        write_columns(self.path(worker.store), columns)
+
+
+@dataclass(frozen=True, kw_only=True)
+class UpdateTables(ShardedTable):
+    """S and H of every token of an update batch."""
+
+    kind: ClassVar[str] = "update-tables"
+
+    batch: Source
+
+    @property
+    def batches(self) -> Sequence[Responses]:
+        """The update batch."""
+        return [self.batch]
+
+    def read(self, store: Path) -> Tables:
+        """Return S and H."""
+        return read_table(Tables, [self.path(store)])
+
+    def columns(self, worker: Worker, rows: slice) -> dict[str, np.ndarray]:
+        """Run one forward pass."""
+        policy = worker.policy(self.subject)
+        rollouts = read_batch(self.batch, worker.store).some(rows).rollouts
+        return passes.forward(policy, rollouts)._asdict()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Concentration(ShardedTable):
+    """Sums of squared probabilities before every token of an update batch."""
+
+    kind: ClassVar[str] = "concentration"
+
+    batch: Source
+
+    @property
+    def batches(self) -> Sequence[Responses]:
+        """The update batch."""
+        return [self.batch]
+
+    def columns(self, worker: Worker, rows: slice) -> dict[str, np.ndarray]:
+        """Run one forward pass."""
+        policy = worker.policy(self.subject)
+        rollouts = read_batch(self.batch, worker.store).some(rows).rollouts
+        return passes.concentration(policy, rollouts)._asdict()

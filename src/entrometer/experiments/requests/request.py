@@ -1,0 +1,322 @@
+"""A request: one pass over a policy, named by everything that decides its result.
+
+A request holds the requests that it depends on, so its key covers them: equal keys mean
+equal numbers, and a result that the store already has is not computed again.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, fields, is_dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    ClassVar,
+    Protocol,
+    TypeVar,
+    runtime_checkable,
+)
+
+from torch import Tensor
+
+from entrometer.policy import Checkpoint, Policy, load_checkpoint, load_policy
+from entrometer.runs.content import content_key
+
+if TYPE_CHECKING:
+    from entrometer.experiments.requests.step import Step
+
+Value = TypeVar("Value")
+
+NOT_IN_KEY: dict[str, Any] = {"in_key": False}
+"""Metadata of a field that says how a result is computed, not which result it is."""
+
+
+@runtime_checkable
+class Advanced(Protocol):
+    """A request whose result is a policy after some optimizer steps."""
+
+    @property
+    def key(self) -> str:
+        """Key of the result."""
+
+    def apply(self, checkpoint: Checkpoint, store: Path) -> Checkpoint:
+        """Return the checkpoint after the steps."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Subject:
+    """A checkpoint to load, and the precision and device to load it in."""
+
+    # Directories may be moved, so the key has the content of the files instead.
+    path: str = field(metadata=NOT_IN_KEY)
+    base: str | None = field(metadata=NOT_IN_KEY)
+    precision: str
+    device: str = field(metadata=NOT_IN_KEY)
+    weights: str
+    """Content key of the weights and settings, and of the base model."""
+
+    optimizer: str
+    """SHA-256 of the optimizer's file; empty for a policy without one."""
+
+    advanced: Advanced | None = None
+    """Optimizer steps to take after loading the directory."""
+
+    @property
+    def key_content(self) -> dict[str, Any]:
+        """What the key of a request has of its policy."""
+        content = _fields_content(self)
+        kind = self.device.partition(":")[0]
+        # Another kind of device rounds differently; the number of a device does not.
+        return content if kind == "cpu" else content | {"device": kind}
+
+
+class Worker:
+    """Keeps the policy and the step directions that the last request used.
+
+    Loading a model takes longer than most passes, so requests of one policy should
+    follow one another.
+    """
+
+    def __init__(self, store: Path) -> None:
+        """Read inputs from, and write results to, the store in this directory."""
+        self.store = store
+        self._loaded: tuple[Subject, Checkpoint] | None = None
+        self._policy: tuple[Subject, Policy] | None = None
+        self._directions: dict[tuple[str, bool], dict[str, Tensor]] = {}
+
+    def checkpoint(self, subject: Subject) -> Checkpoint:
+        """Return the checkpoint of a subject; load it unless it was the last one."""
+        if self._loaded is None or self._loaded[0] != subject:
+            # Released first: two models need not fit in memory.
+            self._loaded = None
+            loaded = load_checkpoint(
+                subject.path,
+                base=subject.base,
+                precision=subject.precision,
+                device=subject.device,
+            )
+            if subject.advanced is not None:
+                loaded = subject.advanced.apply(loaded, self.store)
+            self._loaded = (subject, loaded)
+        return self._loaded[1]
+
+    def policy(self, subject: Subject) -> Policy:
+        """Return the policy of a subject, which need not have an optimizer."""
+        if subject.optimizer:
+            return self.checkpoint(subject).policy
+        if self._policy is None or self._policy[0] != subject:
+            self._policy = None
+            loaded = load_policy(
+                subject.path,
+                base=subject.base,
+                precision=subject.precision,
+                device=subject.device,
+            )
+            self._policy = (subject, loaded)
+        return self._policy[1]
+
+    def directions(
+        self, steps: "Sequence[Step]", *, history: bool = False
+    ) -> list[dict[str, Tensor]]:
+        """Return the direction of each step, from memory if the last request had it.
+
+        For a fully trained model, reading a direction takes longer than a forward pass
+        over a shard.
+
+        Args:
+            steps: The steps.
+            history: Append momentum's part of each direction.
+        """
+        kinds = (False, True) if history else (False,)
+        wanted = {(step.key, part): step for part in kinds for step in steps}
+        # Release the other directions first: two sets need not fit in memory.
+        held = {key: v for key, v in self._directions.items() if key in wanted}
+        self._directions = held
+        for (key, part), step in wanted.items():
+            if (key, part) not in held:
+                read = step.read_history if part else step.read_direction
+                held[key, part] = read(self.store)
+        return [held[step.key, part] for part in kinds for step in steps]
+
+
+class Responses(ABC):
+    """Responses that a request goes over: drawn, recorded by a training, or a part."""
+
+    @property
+    @abstractmethod
+    def count(self) -> int:
+        """Number of responses."""
+
+    @property
+    @abstractmethod
+    def prompts(self) -> int:
+        """Number of prompt groups."""
+
+    @property
+    @abstractmethod
+    def longest(self) -> int:
+        """Length limit of a response, in tokens."""
+
+    @abstractmethod
+    def response_tokens(self, store: Path) -> int:
+        """Return the number of tokens of all responses."""
+
+    @property
+    def reference(self) -> "Responses":
+        """What another process needs in order to read the responses."""
+        return self
+
+
+@dataclass(frozen=True, kw_only=True)
+class Request(ABC):
+    """A pass with one file as its result."""
+
+    kind: ClassVar[str]
+    version: ClassVar[int] = 1
+    """Raised when this kind of pass computes something else: part of the key, so that
+    older results of this kind, and only those, are computed again."""
+
+    suffix: ClassVar[str] = ".parquet"
+    shard_tokens: ClassVar[int] = 1 << 16
+    """Tokens per shard, if every response had its length limit."""
+
+    subject: Subject
+
+    @cached_property
+    def key(self) -> str:
+        """SHA-256 of everything that decides the result."""
+        content = {"kind": self.kind, "version": self.version}
+        return content_key(content | _fields_content(self))
+
+    def path(self, store: Path) -> Path:
+        """Return the path of the result in a store."""
+        return store / f"{self.kind}-{self.key[:24]}{self.suffix}"
+
+    @property
+    def stage(self) -> str:
+        """Name shown in progress output; requests of a stage cost about the same."""
+        return self.kind
+
+    @property
+    def forwards(self) -> float:
+        """Cost per response, in forward passes."""
+        return 1.0
+
+    @property
+    @abstractmethod
+    def batches(self) -> Sequence[Responses]:
+        """Responses that the pass goes over."""
+
+    @property
+    def share(self) -> float:
+        """Share of `batches` that the pass goes over."""
+        return 1.0
+
+    @cached_property
+    def rows(self) -> int:
+        """Number of responses that the pass goes over, known before they are drawn."""
+        return round(self.share * sum(batch.count for batch in self.batches))
+
+    @property
+    def shards(self) -> "tuple[Request, ...]":
+        """Shards of this request, for any worker to run; empty if it runs whole."""
+        return ()
+
+    @cached_property
+    def cost(self) -> float:
+        """Cost of the pass in forward passes over one response, shards left out."""
+        # Joining shards costs next to nothing.
+        count = 0 if self.shards else sum(batch.count for batch in self.batches)
+        return self.forwards * self.share * count
+
+    def vectors(self, vector_bytes: int) -> int:
+        """Return how many parameter-sized vectors the pass holds, of so many bytes."""
+        # A step has a direction and a preconditioner.
+        return 2
+
+    @cached_property
+    def required_model(self) -> str:
+        """Key of the policy that a worker loads for this request."""
+        return content_key({"subject": self.subject.key_content})
+
+    @cached_property
+    def inputs(self) -> "tuple[Request, ...]":
+        """Requests among the fields, however deep inside other dataclasses."""
+        return tuple(r for f in fields(self) for r in _requests(getattr(self, f.name)))
+
+    @cached_property
+    def needs(self) -> "tuple[Request, ...]":
+        """Requests that must be run before this one."""
+        return (*self.inputs, *self.shards)
+
+    def tokens(self, store: Path) -> int:
+        """Return the number of response tokens that the pass went over."""
+        total = sum(batch.response_tokens(store) for batch in self.batches)
+        return round(self.share * total)
+
+    @abstractmethod
+    def run(self, worker: Worker) -> None:
+        """Compute the result from its inputs, and write it to the worker's store."""
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return what is sent to another process.
+
+        A result that this request reads is sent as its key: the problems and seeds it
+        was drawn with are not needed to read it.
+        """
+        # The receiver cannot compute these again from references.
+        known = {
+            "key": self.key,
+            "rows": self.rows,
+            "required_model": self.required_model,
+        }
+        return known | {f.name: _referred(getattr(self, f.name)) for f in fields(self)}
+
+
+def mapped(value: Value, change: Callable[[Any], Any]) -> Value:
+    """Return a value with `change` applied to everything inside it, innermost first."""
+    new: Any = value
+    if isinstance(value, tuple):
+        new = tuple(mapped(item, change) for item in value)
+    elif is_dataclass(value) and not isinstance(value, type):
+        old = {f.name: getattr(value, f.name) for f in fields(value)}
+        parts = {name: mapped(part, change) for name, part in old.items()}
+        if any(parts[name] is not part for name, part in old.items()):
+            new = replace(value, **parts)
+    return change(new)  # type: ignore[no-any-return]
+
+
+def _referred(value: Any) -> Any:
+    """Return a field with its draws replaced by references to their results."""
+    if isinstance(value, tuple):
+        return tuple(_referred(item) for item in value)
+    return value.reference if isinstance(value, Responses) else value
+
+
+def _fields_content(value: Any) -> dict[str, Any]:
+    counted = (f for f in fields(value) if f.metadata.get("in_key", True))
+    return {f.name: _content(getattr(value, f.name)) for f in counted}
+
+
+def _content(value: Any) -> Any:
+    """Return a field as JSON for a key."""
+    if isinstance(value, Request):
+        return value.key
+    if isinstance(value, tuple):
+        return [_content(item) for item in value]
+    if hasattr(value, "key_content"):
+        return value.key_content
+    return _fields_content(value) if is_dataclass(value) else value
+
+
+def _requests(value: Any) -> Iterator[Request]:
+    """Yield the requests in a field."""
+    if isinstance(value, Request):
+        yield value
+    elif isinstance(value, tuple):
+        for item in value:
+            yield from _requests(item)
+    elif is_dataclass(value) and not isinstance(value, type):
+        for f in fields(value):
+            yield from _requests(getattr(value, f.name))

@@ -1,0 +1,259 @@
+"""Responses as requests: drawn from a policy, or recorded by a training."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from functools import cache
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+
+from entrometer.experiments.requests.request import (
+    NOT_IN_KEY,
+    Request,
+    Responses,
+    Worker,
+)
+from entrometer.experiments.update_batch import (
+    Batch,
+    minibatch_rows,
+    recorded_batch,
+    sampled_batch,
+)
+from entrometer.interventions import PLAIN
+from entrometer.policy import sample
+from entrometer.runs import (
+    Rollouts,
+    read_rollouts,
+    read_update,
+    response_seeds,
+    write_rollouts,
+)
+from entrometer.runs.parquet import list_values
+from entrometer.tasks import task
+from entrometer.tasks.registry import Split
+
+
+@dataclass(frozen=True, kw_only=True)
+class Draw(Request, Responses):
+    """Responses to some problems of a task, with their rewards: a rollout table."""
+
+    kind: ClassVar[str] = "rollouts"
+
+    task: str
+    settings: tuple[tuple[str, str], ...]
+    split: str
+    problems: tuple[int, ...]
+    """Index of the problem of each response."""
+
+    asked: str
+    """Content key of the prompts and reference answers."""
+
+    seeds: tuple[int, ...]
+    """Seed of each response."""
+
+    temperature: float
+    max_tokens: int
+    format_weight: float
+    """Weight of the format in the reward; the answer has weight 1."""
+
+    code: str = ""
+    """Content key of the task's code if a user wrote it: it decides the rewards."""
+
+    @property
+    def forwards(self) -> float:
+        """Sampling goes token by token."""
+        return 2.0
+
+    @property
+    def batches(self) -> Sequence[Responses]:
+        """The responses themselves."""
+        return [self]
+
+    @property
+    def group(self) -> np.ndarray:
+        """Problem of each response."""
+        return np.array(self.problems)
+
+    @property
+    def count(self) -> int:
+        """Number of responses."""
+        return len(self.problems)
+
+    @property
+    def prompts(self) -> int:
+        """Number of different problems."""
+        return len(set(self.problems))
+
+    @property
+    def longest(self) -> int:
+        """Length limit of a response."""
+        return self.max_tokens
+
+    @property
+    def reference(self) -> "DrawnResponses":
+        """Key and sizes of the draw."""
+        return DrawnResponses(
+            file=self.path(Path()).name,
+            count=self.count,
+            prompts=self.prompts,
+            longest=self.longest,
+        )
+
+    def response_tokens(self, store: Path) -> int:
+        """Return the number of tokens that were drawn."""
+        return list_values(self.path(store), "response_tokens")
+
+    def read(self, store: Path) -> Rollouts:
+        """Return what was drawn."""
+        return read_rollouts(self.path(store))
+
+    def of(self, problems: Sequence[int]) -> "Draw":
+        """Return a draw of other problems of the same task, to estimate its cost."""
+        seeds = response_seeds(0, list(problems))
+        return replace(self, problems=tuple(problems), seeds=tuple(seeds.tolist()))
+
+    def run(self, worker: Worker) -> None:
+        """Sample the responses, and score them."""
+        policy = worker.policy(self.subject)
+        judge = task(self.task, **dict(self.settings))
+        every = judge.problems(Split(self.split), max(self.problems) + 1)
+        problems = [every[i] for i in self.problems]
+        rollouts = sample(
+            policy,
+            [policy.tokenizer(judge.prompt(p))["input_ids"] for p in problems],
+            prompt_ids=self.problems,
+            temperature=self.temperature,
+            max_tokens=self.max_tokens,
+            seed=np.array(self.seeds),
+        )
+        scores = [
+            judge.score(problem, text)
+            for problem, text in zip(problems, rollouts.text, strict=True)
+        ]
+        rewards = [score.answer + self.format_weight * score.format for score in scores]
+        # The content key, not the path: the directory may be moved.
+        sampler = replace(rollouts.sampler, model=self.subject.weights)
+        scored = replace(rollouts, reward=np.array(rewards, float), sampler=sampler)
+        write_rollouts(self.path(worker.store), scored)
+
+
+@dataclass(frozen=True, kw_only=True)
+class DrawnResponses(Responses):
+    """A draw in the store, known by its file, without its problems and seeds."""
+
+    file: str
+    count: int
+    prompts: int
+    longest: int
+
+    def path(self, store: Path) -> Path:
+        """Return the path of the rollouts in a store."""
+        return store / self.file
+
+    def response_tokens(self, store: Path) -> int:
+        """Return the number of tokens that were drawn."""
+        return list_values(self.path(store), "response_tokens")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Recorded(Responses):
+    """An update batch that a training recorded."""
+
+    path: str = field(metadata=NOT_IN_KEY)
+    sha256: str
+    intervention: str = ""
+    """Loss of the training with all its settings; empty for plain Dr-GRPO."""
+
+    code: str = ""
+    """Content key of the intervention's code if a user wrote it."""
+
+    @property
+    def group(self) -> np.ndarray:
+        """Prompt group of each response; the file is opened once."""
+        return _recorded(self.path, self.sha256)[0]
+
+    @property
+    def count(self) -> int:
+        """Number of responses."""
+        return self.group.size
+
+    @property
+    def prompts(self) -> int:
+        """Number of prompt groups."""
+        return np.unique(self.group).size
+
+    @property
+    def longest(self) -> int:
+        """Length limit of the training."""
+        return _recorded(self.path, self.sha256)[1]
+
+    def response_tokens(self, store: Path) -> int:
+        """Return the number of tokens of the file's responses."""
+        return list_values(self.path, "response_tokens")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Minibatch(Responses):
+    """Part `part` (from 1) of `parts` of an update batch, split by prompt group."""
+
+    batch: Draw | Recorded
+    part: int
+    parts: int
+
+    @property
+    def group(self) -> np.ndarray:
+        """Prompt group of each response of the part."""
+        groups = self.batch.group
+        return groups[minibatch_rows(groups, self.part, self.parts)]  # type: ignore[no-any-return]
+
+    @property
+    def count(self) -> int:
+        """Number of responses."""
+        return self.group.size
+
+    @property
+    def prompts(self) -> int:
+        """Number of prompt groups."""
+        return np.unique(self.group).size
+
+    @property
+    def longest(self) -> int:
+        """Length limit of the batch."""
+        return self.batch.longest
+
+    def response_tokens(self, store: Path) -> int:
+        """Return about how many tokens the part has: an equal share of the batch."""
+        return round(self.batch.response_tokens(store) / self.parts)
+
+    @property
+    def reference(self) -> Responses:
+        """The part of a batch that is itself a reference."""
+        batch: Any = self.batch.reference
+        return replace(self, batch=batch)
+
+
+Source = Draw | Recorded | Minibatch
+"""Where an update batch comes from."""
+
+
+def read_draws(draws: Sequence[Draw | DrawnResponses], store: Path) -> Rollouts:
+    """Return the rollouts of some draws as one batch, in their order."""
+    return Rollouts.concatenate([read_rollouts(draw.path(store)) for draw in draws])
+
+
+def read_batch(batch: Responses, store: Path) -> Batch:
+    """Read an update batch from the file of a training or from the store."""
+    if isinstance(batch, Minibatch):
+        return read_batch(batch.batch, store).minibatch(batch.part, batch.parts)
+    if isinstance(batch, Draw | DrawnResponses):
+        return sampled_batch(read_rollouts(batch.path(store)))
+    assert isinstance(batch, Recorded), batch
+    return recorded_batch(read_update(batch.path), batch.intervention or PLAIN)
+
+
+@cache
+def _recorded(path: str, sha256: str) -> tuple[np.ndarray, int]:
+    # The hash is an argument so that a file that was replaced is read again.
+    batch = read_update(path)
+    return batch.group, batch.settings.max_tokens

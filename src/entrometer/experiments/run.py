@@ -1,0 +1,219 @@
+"""Runs an experiment: plan, passes, follow-up passes, tables, summary, seal."""
+
+import logging
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, fields, replace
+from pathlib import Path
+from typing import Any
+
+from entrometer.engine import Engine, LocalEngine, Manifest, Progress, Status, quiet
+from entrometer.engine.schedule import name_of
+from entrometer.experiments.config import CheckpointConfig
+from entrometer.experiments.experiment import Config, Experiment, Point, Tables
+from entrometer.experiments.inputs import inputs, require_same, unsealed_inputs
+from entrometer.experiments.requests import Request, Subject
+from entrometer.experiments.requests.make_worker import MakeWorker
+from entrometer.experiments.requests.sharded import with_shards
+from entrometer.experiments.settings import require_own
+from entrometer.runs import hold, seal, verify, write_json
+from entrometer.runs.finished import unsealed
+from entrometer.runs.locations import relative_path, relative_source
+from entrometer.runs.rows import table_classes, write_rows
+from entrometer.runs.settings import (
+    CONFIG,
+    about_machine,
+    as_json,
+    save_settings,
+    sealed_settings,
+)
+
+logger = logging.getLogger(__name__)
+
+Stages = dict[str, dict[str, float | int]]
+"""Number of passes and their seconds, by kind."""
+
+
+def run_experiment(
+    experiment: Experiment[Config, Tables],
+    config: Config,
+    run: Path,
+    *,
+    store: Path | None = None,
+    progress: Progress = quiet,
+    engine: Engine | None = None,
+) -> Tables:
+    """Run an experiment, and leave a complete run directory.
+
+    Passes that the store already has are reused: from a run that was stopped, from one
+    with other settings, or from another experiment on the same samples.
+
+    Args:
+        experiment: Its record.
+        config: What to measure.
+        run: The run directory; created if missing.
+        store: Directory of the passes; `passes` in the run directory by default.
+            Several runs may share one.
+        progress: Called after each pass.
+        engine: Where passes run; this process by default.
+    """
+    engine = engine or LocalEngine()
+    steps = experiment.steps()
+    require_own(experiment, run)
+    # Plan first: settings that it refuses must leave no trace in the directory.
+    points = steps.plan(config)
+    with hold(run):
+        # A page of earlier results would be sealed with the new ones.
+        (run / "report.html").unlink(missing_ok=True)
+        store = _begin(experiment.name, config, run, store)
+        stages: Stages = {}
+        first = requests_of(points)
+        if steps.follow_up is None:
+            run_requests(first, store, progress, engine, stages=stages)
+        else:
+            expected = requests_of(steps.follow_up(config, points, store))
+            before, total = work_left(first, store), work_left(expected, store)
+            run_requests(
+                first, store, progress, engine, after=total - before, stages=stages
+            )
+            # Only now do the results decide which passes follow.
+            points = steps.follow_up(config, points, store)
+            done = {request.key for request in first}
+            rest = [r for r in requests_of(points) if r.key not in done]
+            run_requests(rest, store, progress, engine, before=before, stages=stages)
+        tables: Tables = steps.collect(config, points, store)
+        summary = steps.summarize(config, tables)
+        _finish(experiment, config, run, store, tables, summary, points, stages)
+    return tables
+
+
+def requests_of(points: Sequence[Point]) -> list[Request]:
+    """Return the passes of all points."""
+    return [request for point in points for request in point.requests()]
+
+
+def run_requests(
+    requests: Iterable[Request],
+    store: Path,
+    progress: Progress,
+    engine: Engine,
+    *,
+    before: float = 0.0,
+    after: float = 0.0,
+    stages: Stages | None = None,
+) -> None:
+    """Run the requests that the store lacks.
+
+    Args:
+        requests: Requests, each after those it depends on.
+        store: Directory of the results.
+        progress: Called after each pass.
+        engine: Where the passes run.
+        before: Work that was done earlier, which progress counts in.
+        after: Work that follows, likewise.
+        stages: Number of passes and seconds by kind, to be added to.
+    """
+
+    def tell(status: Status) -> None:
+        done, total = before + status.done, before + status.total + after
+        progress(replace(status, done=done, total=total))
+
+    requests = list(requests)
+    lacking = missing(requests, store)
+    manifest = Manifest(store)
+    reused = [name for name in map(name_of, requests) if name in manifest]
+    for note in manifest.notes(reused, map(name_of, lacking)):
+        logger.warning("%s", note)
+    make_worker = MakeWorker.with_registered()
+    rows = engine.run(lacking, worker=make_worker, store=store, progress=tell)
+    stages = {} if stages is None else stages
+    for row in rows:
+        stage = stages.setdefault(row.kind, {"passes": 0, "seconds": 0.0})
+        stage["passes"] += 1
+        stage["seconds"] += row.seconds
+
+
+def missing(requests: Iterable[Request], store: Path) -> list[Request]:
+    """Return the requests that the store lacks, each once, with their shards.
+
+    A result that the store has is compared with the hash in the store's log first.
+    """
+    manifest = Manifest(store)
+    lacking: dict[str, Request] = {}
+    for request in requests:
+        name = name_of(request)
+        if name in lacking:
+            continue
+        if name in manifest:
+            manifest.require_whole(name)
+            continue
+        for part in with_shards(request):
+            if name_of(part) in manifest:
+                manifest.require_whole(name_of(part))
+            else:
+                lacking.setdefault(name_of(part), part)
+    return list(lacking.values())
+
+
+def work_left(requests: Iterable[Request], store: Path) -> float:
+    """Return the cost of what the store lacks, in forward passes over one response."""
+    return sum((request.cost for request in missing(requests, store)), start=0.0)
+
+
+def _begin(kind: str, config: CheckpointConfig, run: Path, store: Path | None) -> Path:
+    """Save the settings and the inputs' content keys; return the store's directory.
+
+    A run that was started before is resumed if its checkpoints and its problems are the
+    same and nobody edited its config.json. Until `_finish`, the manifest says that the
+    run is not finished.
+    """
+    store = store or run / "passes"
+    about = {"kind": kind, "finished": False, **inputs(config)}
+    earlier = sealed_settings(run)
+    if earlier is not None:
+        require_same(run, earlier, {**about, "settings": as_json(asdict(config))})
+    for directory in (store, run):
+        directory.mkdir(parents=True, exist_ok=True)
+    # Relative to the run, so that run and checkpoints can be moved together.
+    sources = {
+        "checkpoints": [relative_path(path, run) for path in config.checkpoints],
+        "policy": config.policy and relative_source(config.policy, run),
+    }
+    save_settings(run, asdict(config) | sources, about)
+    return store
+
+
+def _finish(
+    experiment: Experiment[Any, Tables],
+    config: CheckpointConfig,
+    run: Path,
+    store: Path,
+    tables: Tables,
+    summary: dict[str, Any],
+    points: Sequence[Point],
+    stages: Mapping[str, Any],
+) -> None:
+    """Write tables and summary, and seal the directory."""
+    # Settings that were edited meanwhile do not belong to these results.
+    started = verify(run, names=[CONFIG])
+    without = unsealed_inputs(config)
+    warnings = [*summary["warnings"], *map(unsealed, without)]
+    results = run / "results"
+    results.mkdir(exist_ok=True)
+    for name, row in table_classes(experiment.tables).items():
+        write_rows(results / f"{name}.parquet", row, getattr(tables, name))
+    write_json(
+        run / "summary.json", summary | {"warnings": warnings, "unsealed": without}
+    )
+    subjects = {point.name: _described(point.subject, run) for point in points}
+    about = {"inputs": subjects, "stages": stages, **about_machine()}
+    about["store"] = relative_path(store, run)
+    write_json(run / "about.json", about)
+    seal(run, about={**started, "finished": True}, without=("passes",))
+
+
+def _described(subject: Subject, run: Path) -> dict[str, Any]:
+    return {f.name: getattr(subject, f.name) for f in fields(subject)} | {
+        "advanced": subject.advanced and subject.advanced.key,
+        "path": relative_path(subject.path, run),
+        "base": subject.base and relative_source(subject.base, run),
+    }

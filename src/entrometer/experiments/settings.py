@@ -1,0 +1,67 @@
+"""Settings of an experiment as a run directory keeps them."""
+
+from collections.abc import Mapping
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+from entrometer.errors import InvalidValue
+from entrometer.experiments.experiment import Experiment
+from entrometer.runs import verified
+from entrometer.runs.locations import located
+from entrometer.runs.settings import CONFIG, sealed_settings
+from entrometer.runs.untrusted import read_json
+from entrometer.tasks.registry import Split
+
+
+def as_settings(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return settings from JSON values: lists become tuples, the split its member."""
+    settings = {k: tuple(v) if isinstance(v, list) else v for k, v in values.items()}
+    return {**settings, "split": Split(values["split"])}
+
+
+def read_settings(experiment: Experiment[Any, Any], run: Path) -> dict[str, Any]:
+    """Return the settings that a run saved; raise if they were edited since."""
+    path = run / CONFIG
+    sealed_settings(run)
+    names = [f.name for f in fields(experiment.config)]
+    try:
+        values = read_json(path)
+        unknown = [name for name in values if name not in names]
+        if unknown:
+            raise ValueError(f"it has no setting {unknown[0]!r}")
+        settings = as_settings(values)
+        settings["checkpoints"] = tuple(
+            located(path, run) for path in settings["checkpoints"]
+        )
+        if settings.get("policy") is not None:
+            settings["policy"] = located(settings["policy"], run)
+        experiment.config(**settings)
+    except FileNotFoundError:
+        raise InvalidValue(
+            f"{path}: no such file, so {run} cannot be resumed; name the directory "
+            f"that `entrometer {experiment.name}` wrote"
+        ) from None
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        raise InvalidValue(
+            f"{path}: expected the settings of `entrometer {experiment.name}` "
+            f"({error}); restore the file, or name a run of that verb"
+        ) from error
+    return settings
+
+
+def require_own(experiment: Experiment[Any, Any], run: Path) -> None:
+    """Raise if a directory holds a training or a run of another experiment."""
+    kind = (verified(run, names=()) or {}).get("kind", experiment.name)
+    if kind != experiment.name:
+        raise InvalidValue(
+            f"{run} holds another run ({kind}); choose another directory with --run"
+        )
+    if (run / CONFIG).exists():
+        try:
+            read_settings(experiment, run)
+        except InvalidValue as error:
+            raise InvalidValue(
+                f"{run} holds something else; choose another directory with --run "
+                f"({error})"
+            ) from error

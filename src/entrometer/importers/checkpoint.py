@@ -1,0 +1,197 @@
+"""The state that every framework saves, and the checkpoint that it is written to."""
+
+import json
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import NamedTuple
+
+import torch
+from safetensors.torch import save_file
+from torch import Tensor
+
+from entrometer.policy.adapter import base_fields
+from entrometer.policy.loading import load_policy
+from entrometer.policy.optimizer_state import decay_groups
+from entrometer.policy.sources import UnreadableSource, require_plain_files
+from entrometer.policy.weights import lora_config
+from entrometer.runs import apply_umask, seal
+from entrometer.runs.atomic import naming_full_disk
+
+EVERY_PROCESS = (
+    "Every process of the training saved one; copy the whole directory again, from all "
+    "nodes."
+)
+"""Remedy for a missing file."""
+
+
+class Lora(NamedTuple):
+    """Shape of the trained adapter."""
+
+    rank: int
+    alpha: float
+    targets: tuple[str, ...]
+    """Last parts of the names of the adapted modules."""
+
+
+@dataclass(frozen=True, eq=False)
+class ForeignCheckpoint:
+    """Unsharded weights and AdamW's state, by parameter name."""
+
+    about: Path
+    """Directory with `config.json` and the tokenizer."""
+
+    lora: Lora | None
+    """None if the model itself was trained."""
+
+    weights: Mapping[str, Tensor]
+    """Weights of the model as trained, including those of an adapter."""
+
+    first_moment: Mapping[str, Tensor]
+    second_moment: Mapping[str, Tensor]
+    """AdamW's moments of the trained parameters."""
+
+    weight_decay: Mapping[str, float]
+
+    step: int
+    """Number of optimizer steps; a round of sampling may have several."""
+
+    learning_rate: float
+    """Learning rate of the next step."""
+
+    betas: tuple[float, float]
+    epsilon: float
+
+
+_SETTINGS = ("*.json", "*.jinja", "*.model", "merges.txt", "vocab.txt")
+_ADAPTER, _BASE_LAYER = "base_model.model.", ".base_layer."
+
+
+def write_checkpoint(
+    checkpoint: ForeignCheckpoint, out: Path, *, base: str | None = None
+) -> Path:
+    """Write `out`, a Trainer's checkpoint with its manifest, completely or not at all.
+
+    Args:
+        checkpoint: The state to write.
+        out: A directory that does not exist yet.
+        base: The model under an adapter; None writes it to `out/base`, from the weights
+            that were saved with the adapter.
+    """
+    out.parent.mkdir(parents=True, exist_ok=True)
+    with TemporaryDirectory(dir=out.parent, prefix=f".{out.name}-") as folder:
+        new = Path(folder) / "new"
+        new.mkdir()
+        with naming_full_disk(new):
+            if checkpoint.lora is None:
+                _write_model(checkpoint.about, checkpoint.weights, new)
+            else:
+                if base is None:
+                    _write_base(checkpoint, new)
+                fields = base_fields(base or str(new / "base"), out if base else new)
+                _write_adapter(checkpoint.lora, checkpoint.weights, new, fields)
+            _write_optimizer(checkpoint, new, base)
+            state = {"global_step": checkpoint.step}
+            (new / "trainer_state.json").write_text(json.dumps(state))
+            apply_umask(new)
+            seal(new, about={"kind": "imported checkpoint"})
+        new.rename(out)
+    return out
+
+
+def _write_model(about: Path, weights: Mapping[str, Tensor], new: Path) -> None:
+    require_plain_files(about)
+    for pattern in _SETTINGS:
+        for file in about.glob(pattern):
+            shutil.copy(file, new / file.name)
+    contiguous = {name: weight.contiguous() for name, weight in weights.items()}
+    save_file(contiguous, new / "model.safetensors", metadata={"format": "pt"})
+
+
+def _write_base(checkpoint: ForeignCheckpoint, new: Path) -> None:
+    """Write the frozen weights under the names they had before peft wrapped them."""
+    frozen = {
+        name.removeprefix(_ADAPTER).replace(_BASE_LAYER, "."): weight
+        for name, weight in checkpoint.weights.items()
+        if "lora_" not in name
+    }
+    if not frozen:
+        raise UnreadableSource(
+            f"{checkpoint.about.parent}: expected the weights of the model, got those "
+            "of its adapter alone. Name the model that was trained with --base."
+        )
+    (new / "base").mkdir()
+    _write_model(checkpoint.about, frozen, new / "base")
+
+
+def _write_adapter(
+    lora: Lora,
+    weights: Mapping[str, Tensor],
+    new: Path,
+    base: Mapping[str, str | None],
+) -> None:
+    config = lora_config(*lora)
+    for name, value in base.items():
+        setattr(config, name, value)
+    config.save_pretrained(str(new))
+    adapter = {
+        name.replace(".default.weight", ".weight"): weight.contiguous()
+        for name, weight in weights.items()
+        if "lora_" in name
+    }
+    save_file(adapter, new / "adapter_model.safetensors", metadata={"format": "pt"})
+
+
+def _write_optimizer(
+    checkpoint: ForeignCheckpoint, new: Path, base: str | None
+) -> None:
+    """Write `optimizer.pt`, its parameters numbered as a Trainer numbers them."""
+    source, inside = checkpoint.about.parent, new / "base"
+    try:
+        policy = load_policy(new, base=inside if inside.is_dir() else base)
+    except UnreadableSource as error:
+        # The message names the temporary directory, which no longer exists.
+        raise UnreadableSource(
+            f"{source}: expected weights that make a model; the imported ones do not: "
+            f"{str(error).replace(str(new), 'weights')}"
+        ) from error
+    names_by_group = decay_groups(policy.model)
+    expected = {name for names in names_by_group for name in names}
+    got = set(checkpoint.first_moment)
+    if expected != got:
+        raise UnreadableSource(
+            f"{source}: expected moments of the {len(expected)} trained parameters, "
+            f"got {len(got)}, without {sorted(expected - got)[:1]} and with "
+            f"{sorted(got - expected)[:1]} in addition. Use a checkpoint in which "
+            "every trained parameter had a gradient."
+        )
+    state: dict[int, dict[str, Tensor]] = {}
+    groups = []
+    for names in names_by_group:
+        decays = {checkpoint.weight_decay[name] for name in names}
+        if len(decays) > 1:
+            raise UnreadableSource(
+                f"{source}: expected one weight decay for matrices and one for biases "
+                f"and norms, got {sorted(decays)}. Train with one value for each."
+            )
+        keys = range(len(state), len(state) + len(names))
+        for key, name in zip(keys, names, strict=True):
+            state[key] = {
+                "step": torch.tensor(float(checkpoint.step)),
+                "exp_avg": checkpoint.first_moment[name].contiguous(),
+                "exp_avg_sq": checkpoint.second_moment[name].contiguous(),
+            }
+        groups.append(
+            {
+                "lr": checkpoint.learning_rate,
+                "betas": checkpoint.betas,
+                "eps": checkpoint.epsilon,
+                "weight_decay": decays.pop() if decays else 0.0,
+                "amsgrad": False,
+                "maximize": False,
+                "params": list(keys),
+            }
+        )
+    torch.save({"state": state, "param_groups": groups}, new / "optimizer.pt")

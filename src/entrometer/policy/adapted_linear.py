@@ -1,0 +1,174 @@
+"""Linear layers with a low-rank adapter of PEFT, computed with the merged weight."""
+
+# Axes: M = 1 + D blocks, N rows of a block, I inputs, O outputs, R rank, D directions.
+
+import types
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from entrometer.policy.architectures import UnknownArchitecture, kind
+from entrometer.policy.policy import Policy
+
+AdapterTangent = tuple[Tensor, Tensor]
+r"""$(\dot A, \dot B)$ of one adapter along one direction."""
+
+
+def is_adapted(module: nn.Module) -> bool:
+    """Return whether a module has a low-rank adapter of PEFT that is switched on."""
+    return (
+        hasattr(module, "base_layer")
+        and hasattr(module, "lora_A")
+        and not module.disable_adapters
+        and bool(_active(module))
+    )
+
+
+def adapter_parameters(module: Any) -> dict[str, Tensor]:
+    """Return A and B of a linear layer's one plain adapter, by name in the module.
+
+    Empty for several adapters, and for one that is merged, biased or a variant.
+    """
+    names = _active(module)
+    plain = isinstance(module.base_layer, nn.Linear) and len(names) == 1
+    if not plain or module.merged or module.lora_variant or module.lora_bias[names[0]]:
+        return {}
+    (name,) = names
+    halves = {half: getattr(module, half)[name] for half in ("lora_A", "lora_B")}
+    if not all(isinstance(half, nn.Linear) for half in halves.values()):
+        return {}
+    return {f"{half}.{name}.weight": x.weight for half, x in halves.items()}
+
+
+def adapter(module: Any) -> tuple[Float[Tensor, "R I"], Float[Tensor, "O R"], float]:
+    """Return A, B and the scale of the one active adapter; raise for other kinds."""
+    if not isinstance(module.base_layer, nn.Linear):
+        raise UnknownArchitecture(
+            "expected adapters on linear layers, got one on "
+            f"{kind(module.base_layer)}; use forward-mode differentiation"
+        )
+    halves = list(adapter_parameters(module).values())
+    if not halves:
+        raise UnknownArchitecture(
+            "expected one plain low-rank adapter, got several, or one that is merged, "
+            "has a bias or is a variant (DoRA); use forward-mode differentiation"
+        )
+    (name,) = _active(module)
+    return halves[0].detach(), halves[1].detach(), float(module.scaling[name])
+
+
+def _active(module: Any) -> list[str]:
+    # PEFT lists every active adapter of the model on each layer; only some have
+    # factors on this one, in a dict of their own for an embedding.
+    present = {*module.lora_A, *module.lora_embedding_A}
+    return [name for name in module.active_adapters if name in present]
+
+
+class LinearRule:
+    r"""$y = W'x$ and $\dot y = W'\dot x + s(\dot B A x + B\dot A x)$, $W' = W + sBA$.
+
+    The adapter is merged once. All blocks share one product with $W'$; the low-rank
+    terms of all directions share the product of $x$ with $[A; \dot A_1; \ldots]$.
+    """
+
+    def __init__(self, module: nn.Module, tangents: Sequence[AdapterTangent]) -> None:
+        """Merge the adapter of `module` and stack its tangents."""
+        layer: Any = getattr(module, "base_layer", module)
+        self.W_OI = layer.weight.detach()
+        self.bias = layer.bias
+        self.down: Tensor | None = None
+        if not is_adapted(module):
+            return
+        A_RI, B_OR, s = adapter(module)
+        self.W_OI = torch.addmm(self.W_OI, B_OR, A_RI, alpha=s)
+        if tangents:
+            self.down = torch.cat([torch.cat([A_RI, dA]) for dA, _ in tangents])
+            self.up = s * torch.stack(
+                [torch.cat([dB, B_OR], dim=1).T for _, dB in tangents]
+            )
+
+    def __call__(self, x: Float[Tensor, "M N I"]) -> Float[Tensor, "M N O"]:
+        """Return the output in block 0 and its tangents in the others."""
+        y = nn.functional.linear(x, self.W_OI)
+        # The bias is constant along every direction: it has no tangent.
+        if self.bias is not None:
+            y[0] += self.bias
+        if self.down is not None:
+            D = len(x) - 1
+            low_NDR = (x[0] @ self.down.T).view(len(x[0]), D, -1)
+            y[1:].baddbmm_(low_NDR.transpose(0, 1), self.up)
+        return y
+
+
+@contextmanager
+def merged_adapters(policy: Policy) -> Iterator[None]:
+    r"""Compute plain adapted layers as $y = (W + sBA)x$ inside this context.
+
+    Gradients of A and B stay the same.
+    """
+    # PEFT computes Wx + sB(Ax), which passes three times over the outputs, forwards
+    # and backwards.
+    before: dict[nn.Module, Any] = {}
+    try:
+        for module in policy.model.modules():
+            layer: Any = getattr(module, "base_layer", None)
+            if not is_adapted(module) or not adapter_parameters(module):
+                continue
+            # The rule below has no gradient for W, so a trained W keeps PEFT's forward.
+            if not layer.weight.requires_grad:
+                before[module] = module.__dict__.get("forward")
+                module.forward = types.MethodType(_merged_forward(module), module)
+        yield
+    finally:
+        for module, old in before.items():
+            del module.forward
+            if old is not None:
+                module.forward = old
+
+
+def _merged_forward(module: Any) -> Any:
+    A_RI, B_OR = adapter_parameters(module).values()
+    _, _, s = adapter(module)
+    layer = module.base_layer
+    W_OI = torch.addmm(layer.weight.detach(), B_OR.detach(), A_RI.detach(), alpha=s)
+
+    def forward(_: nn.Module, x: Tensor) -> Tensor:
+        apply: Any = _AdaptedLinear.apply
+        y: Tensor = apply(x, A_RI, B_OR, W_OI, s)
+        return y if layer.bias is None else y + layer.bias
+
+    return forward
+
+
+class _AdaptedLinear(torch.autograd.Function):
+    r"""$y = W'x$, with gradients of x, A and B.
+
+    $\bar x = W'^\top\bar y$, $\bar A = s(B^\top\bar y)x^\top$ and
+    $\bar B = s\,\bar y(Ax)^\top$.
+    """
+
+    @staticmethod
+    def forward(
+        ctx: Any, x: Tensor, A_RI: Tensor, B_OR: Tensor, W_OI: Tensor, s: float
+    ) -> Tensor:
+        # W' enters without its graph to A and B: that graph would form a gradient of
+        # the size of W only to project it onto the two factors.
+        ctx.save_for_backward(x, A_RI, B_OR, W_OI)
+        ctx.s = s
+        return nn.functional.linear(x, W_OI)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
+        x, A_RI, B_OR, W_OI = ctx.saved_tensors
+        x_bar = gradient @ W_OI if ctx.needs_input_grad[0] else None
+        y_bar, x = gradient.flatten(0, -2), x.flatten(0, -2)
+        A_bar = B_bar = None
+        if ctx.needs_input_grad[1]:
+            A_bar = (y_bar @ B_OR).mul_(ctx.s).T @ x
+        if ctx.needs_input_grad[2]:
+            B_bar = y_bar.T @ (x @ A_RI.T).mul_(ctx.s)
+        return x_bar, A_bar, B_bar, None, None

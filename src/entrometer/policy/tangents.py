@@ -1,0 +1,290 @@
+r"""Tangent rules on a loaded model: the fast forward-mode derivative of hidden states.
+
+Hidden states hold $1 + D$ blocks along the batch axis, the primal and its tangents
+along D directions, and the model's own forward runs on the stack. That is exact because
+in the known architectures everything but four kinds of module (linear, norm, gated MLP,
+attention) is linear in the hidden states: sums, views, rotary products. The four get
+explicit rules, set on the loaded modules and removed afterwards. Nothing is
+differentiated automatically, so every product is shared by all directions.
+
+Nothing in torch would notice a nonlinear operation outside the rules. So models are
+allowed by name, and `passes.jvp` compares each with forward-mode AD once.
+"""
+
+# Axes: M = 1 + D blocks (block 0 the primal, the others tangents), B sequences,
+# T tokens or queries, C features, N rows, H query heads, K key heads, G = H / K,
+# U keys.
+
+import types
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from typing import Any
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor, nn
+from transformers import AttentionInterface, AttentionMaskInterface
+from transformers.masking_utils import sdpa_mask
+
+from entrometer.calculus import Vector
+from entrometer.errors import ShapeMismatch
+from entrometer.policy.adapted_linear import (
+    AdapterTangent,
+    LinearRule,
+    adapter,
+    adapter_parameters,
+    is_adapted,
+)
+from entrometer.policy.architectures import (
+    GATED_MLP,
+    NORMS,
+    UnknownArchitecture,
+    allowed_keys,
+    attention_weights,
+    group_queries,
+    kind,
+    norm_epsilon,
+    norm_gain,
+    require_known,
+    require_no_other_terms,
+)
+from entrometer.policy.policy import Policy
+
+_ATTENTION = "entrometer_tangents"
+
+
+class TangentPropagator:
+    """Tangent rules for the modules of a policy along some directions."""
+
+    def __init__(self, policy: Policy, directions: Sequence[Vector]) -> None:
+        """Build the rules; raises `UnknownArchitecture` where one is missing."""
+        require_known(policy.base, "tangent rules")
+        self.policy = policy
+        self.blocks = 1 + len(directions)
+        self.forwards: dict[nn.Module, Callable[..., Tensor]] = {}
+        names = {module: name for name, module in policy.model.named_modules()}
+        covered: set[str] = set()
+        inside: set[nn.Module] = set()
+        for module in policy.body.modules():
+            if module in inside:
+                continue
+            if is_adapted(module):
+                adapter(module)  # raises unless the adapter is plain
+                inside.update(module.modules())
+                halves = {
+                    f"{names[module]}.{name}": p
+                    for name, p in adapter_parameters(module).items()
+                }
+                tangents = [_adapter_tangent(halves, v) for v in directions]
+                covered.update(halves)
+                self._set_linear(module, tangents)
+            elif isinstance(module, nn.Linear):
+                self._set_linear(module, [])
+            elif kind(module) in NORMS:
+                self.forwards[module] = partial(_norm, self.blocks)
+            elif kind(module) in GATED_MLP:
+                self.forwards[module] = partial(_gated, self.blocks)
+        missing = {name for v in directions for name in v} - covered
+        if missing:
+            raise UnknownArchitecture(
+                "expected directions on low-rank adapters of linear layers, got "
+                f"{sorted(missing)[0]!r} and {len(missing) - 1} others without a rule; "
+                "use forward-mode differentiation"
+            )
+
+    def _set_linear(self, module: nn.Module, tangents: list[AdapterTangent]) -> None:
+        # The forwards hold no reference to this object, which holds them: the merged
+        # weights are then freed with it at once, not by a later garbage collection.
+        rule = LinearRule(module, tangents)
+        self.forwards[module] = partial(_linear, self.blocks, rule)
+
+    def hidden(
+        self, input_ids: Int[Tensor, "B T"], **inputs: Tensor
+    ) -> Float[Tensor, "M B T C"]:
+        """Return the last hidden states and their tangents along each direction."""
+        body: Any = self.policy.body
+        embedded = body.embed_tokens(input_ids)
+        # Only adapters of linear layers move, so embeddings have tangent 0.
+        zeros = embedded.new_zeros(
+            (self.blocks - 1) * len(embedded), *embedded.shape[1:]
+        )
+        repeated = {name: x.repeat(self.blocks, 1) for name, x in inputs.items()}
+        states = body(
+            inputs_embeds=torch.cat([embedded, zeros]), use_cache=False, **repeated
+        ).last_hidden_state
+        stacked: Tensor = states.unflatten(0, (self.blocks, -1))
+        return stacked
+
+
+@contextmanager
+def tangent_rules(
+    policy: Policy, directions: Sequence[Vector]
+) -> Iterator[TangentPropagator]:
+    """Set the rules for these directions on the model, and remove them at the end."""
+    propagator = TangentPropagator(policy, directions)
+    base: Any = policy.base
+    implementation = base.config._attn_implementation
+    before = {module: module.__dict__.get("forward") for module in propagator.forwards}
+    attentions = [m for m in policy.body.modules() if kind(m).endswith("Attention")]
+    try:
+        for module, forward in propagator.forwards.items():
+            module.forward = types.MethodType(forward, module)
+        # Transformers hands its attention function the module and nothing of ours.
+        for module in attentions:
+            module.__dict__["entrometer_blocks"] = propagator.blocks
+        base.set_attn_implementation(_ATTENTION)
+        with torch.no_grad():
+            yield propagator
+    finally:
+        base.set_attn_implementation(implementation)
+        for module, old in before.items():
+            module.__dict__.pop("forward", None)
+            if old is not None:
+                module.forward = old
+        for module in attentions:
+            module.__dict__.pop("entrometer_blocks", None)
+
+
+def _adapter_tangent(halves: dict[str, Tensor], direction: Vector) -> AdapterTangent:
+    for name, p in halves.items():
+        if name in direction and direction[name].shape != p.shape:
+            raise ShapeMismatch(
+                f"parameter {name!r}: expected shape {tuple(p.shape)}, got "
+                f"{tuple(direction[name].shape)}; take the direction of this policy"
+            )
+    A, B = (
+        direction.get(name, torch.zeros_like(p)).to(p) for name, p in halves.items()
+    )
+    return A, B
+
+
+def _linear(blocks: int, rule: LinearRule, _: nn.Module, x: Tensor) -> Tensor:
+    y = rule(x.reshape(blocks, -1, x.shape[-1]))
+    return y.view(*x.shape[:-1], -1)
+
+
+def _norm(blocks: int, norm: nn.Module, x: Tensor) -> Tensor:
+    return norm_rule(norm, x.unflatten(0, (blocks, -1))).flatten(0, 1)
+
+
+def _gated(blocks: int, mlp: Any, x: Tensor) -> Tensor:
+    gate, up = (layer(x) for layer in (mlp.gate_proj, mlp.up_proj))
+    split = [y.unflatten(0, (blocks, -1)) for y in (gate, up)]
+    y = gated_rule(mlp.act_fn, *split).flatten(0, 1)
+    out: Tensor = mlp.down_proj(y)
+    return out
+
+
+def _attention(
+    module: Any,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attention_mask: Tensor | None,
+    scaling: float | None = None,
+    dropout: float = 0.0,
+    softcap: float | None = None,
+    **other: Any,
+) -> tuple[Tensor, None]:
+    require_no_other_terms(other)
+    assert not dropout, "the model is in evaluation mode"
+    blocks = module.__dict__["entrometer_blocks"]
+    split = [x.unflatten(0, (blocks, -1)) for x in (query, key, value)]
+    scale = query.shape[-1] ** -0.5 if scaling is None else scaling
+    out = attention_rule(split[0], split[1], split[2], attention_mask, scale, softcap)
+    return out.flatten(0, 1), None
+
+
+AttentionInterface.register(_ATTENTION, _attention)
+AttentionMaskInterface.register(_ATTENTION, sdpa_mask)
+
+
+def norm_rule(norm: nn.Module, x: Float[Tensor, "M *N C"]) -> Float[Tensor, "M *N C"]:
+    r"""RMSNorm $n = xr$: $\dot n = r(\dot x - n\overline{n\dot x})$, with its gain."""
+    gain = norm_gain(norm).detach()
+    primal = x[0]
+    # A dot product of the row with itself makes no squared copy of the hidden states.
+    mean_square = torch.linalg.vecdot(primal, primal)[..., None] / primal.shape[-1]
+    r = torch.rsqrt(mean_square + norm_epsilon(norm))
+    n = primal * r
+    out = torch.empty_like(x)
+    torch.mul(n, gain, out=out[0])
+    if len(x) > 1:
+        mean = torch.linalg.vecdot(n[None], x[1:])[..., None] / n.shape[-1]
+        torch.addcmul(x[1:], n, mean, value=-1, out=out[1:])
+        out[1:].mul_(r * gain)
+    return out
+
+
+def gated_rule(
+    activation: nn.Module, gate: Float[Tensor, "M *N C"], up: Float[Tensor, "M *N C"]
+) -> Float[Tensor, "M *N C"]:
+    r"""Gated MLP: $y = f(g)u$, $\dot y = f'(g)\dot g u + f(g)\dot u$, in place."""
+    backward = _activation_backward(activation)
+    f = activation(gate[0])
+    for d in range(1, len(gate)):
+        sloped = backward(gate[d].mul_(up[0]), gate[0])
+        torch.addcmul(sloped, f, up[d], out=up[d])
+    # Last, because every tangent above needs the primal of `up`.
+    up[0].mul_(f)
+    return up
+
+
+def _activation_backward(activation: nn.Module) -> Callable[[Tensor, Tensor], Tensor]:
+    r"""Return $(\dot g, g) \mapsto f'(g)\dot g$."""
+    # f acts on each element, so its Jacobian is diagonal and torch's fused backward
+    # kernel computes the tangent as well.
+    aten: Any = torch.ops.aten
+    name = kind(activation)
+    if name in ("SiLU", "SiLUActivation"):
+        silu: Callable[[Tensor, Tensor], Tensor] = aten.silu_backward
+        return silu
+    if name in ("GELUTanh", "PytorchGELUTanh"):
+        return lambda t, g: aten.gelu_backward(t, g, approximate="tanh")
+    if name == "GELUActivation":
+        gelu: Callable[[Tensor, Tensor], Tensor] = aten.gelu_backward
+        return gelu
+    raise UnknownArchitecture(
+        f"expected a SiLU or GELU gate, got {name}; use forward-mode differentiation"
+    )
+
+
+def attention_rule(
+    query: Float[Tensor, "M B H T C"],
+    key: Float[Tensor, "M B K U C"],
+    value: Float[Tensor, "M B K U C"],
+    mask: Bool[Tensor, "_ 1 T2 U2"] | None,
+    scale: float,
+    softcap: float | None,
+) -> Float[Tensor, "M B T H C"]:
+    r"""Attention: $\dot o = \dot Pv + P\dot v$, $\dot P = P(\dot s - \sum P\dot s)$.
+
+    $s = \lambda qk^\top$ and $\dot s = \lambda(\dot qk^\top + q\dot k^\top)$; a soft
+    cap multiplies $\dot s$ by $1 - \tanh^2$.
+    """
+    M, B, H, T, C = query.shape
+    K, U = key.shape[2], key.shape[3]
+    # The mask was repeated for every block.
+    allowed = allowed_keys(mask, T, U, query.device)[:B]
+    q = group_queries(query, K) * scale
+    out = query.new_empty(M, B, T, H, C)
+    s = q[0] @ key[0].mT
+    cap_slope: Tensor | None = None
+    if softcap is not None:
+        capped = torch.tanh(s / softcap)
+        cap_slope, s = 1 - capped.square(), capped * softcap
+    P = attention_weights(s, allowed, H // K)
+    out[0] = (P @ value[0]).reshape(B, H, T, C).transpose(1, 2)
+    for d in range(1, M):
+        ds = q[d] @ key[0].mT
+        ds += q[0] @ key[d].mT
+        if cap_slope is not None:
+            ds *= cap_slope
+        # P = 0 masks the tangents too, but for queries of padding, which nothing reads.
+        ds *= P
+        ds -= P * ds.sum(-1, keepdim=True)
+        o = ds @ value[0]
+        o += P @ value[d]
+        out[d] = o.reshape(B, H, T, C).transpose(1, 2)
+    return out

@@ -1,0 +1,313 @@
+"""Drawing that figures share: panels, log axes, error bars, bar charts, legends."""
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import cycle
+from typing import Any, NamedTuple, TypeVar
+
+import numpy as np
+from jaxtyping import Float
+from matplotlib.artist import Artist
+from matplotlib.axes import Axes
+from matplotlib.axis import Axis
+from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullLocator
+
+from entrometer.report.numbers import Interval, number, percent
+from entrometer.report.style import (
+    BLACK,
+    BLUE,
+    GREY,
+    LOOKS,
+    OCHRE,
+    PAPER,
+    RED,
+    TEAL,
+    Look,
+)
+from entrometer.report.text import label
+
+Rows = TypeVar("Rows")
+Column = Float[np.ndarray, "_"]
+Intervals = Float[np.ndarray, "3 _"]
+"""Values, low ends and high ends of 95% intervals."""
+
+_SUPERSCRIPT = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
+_BEYOND = 0.5
+"""Share of the span of the markers by which intervals may widen an axis."""
+BAR_LOOKS = ((BLUE, ""), (RED, "//"), (OCHRE, ".."), (TEAL, "xx"))
+"""Colour and hatch of each series of bars; a chart draws at most as many."""
+Series = Mapping[str, Mapping[str, Interval]]
+"""Intervals by series and by row."""
+
+
+def panels(
+    rows: Mapping[str, Rows], draw: Callable[[Axes, Rows], None], height: float = 2.9
+) -> Figure:
+    """Return a figure with one titled panel per name, two side by side, and a legend.
+
+    Args:
+        rows: Rows of each panel by its title.
+        draw: Draws the rows of a panel.
+        height: Height of a panel, in inches.
+    """
+    lines, columns = (len(rows) + 1) // 2, min(len(rows), 2)
+    figure = Figure(figsize=(9.0 if columns == 2 else 6.4, height * lines + 0.5))
+    axes = figure.subplots(lines, columns, squeeze=False).flatten()
+    for ax in axes[len(rows) :]:
+        ax.remove()
+    for ax, (name, subset) in zip(axes, rows.items(), strict=False):
+        ax.set_title(label(name, 60))
+        draw(ax, subset)
+    return with_legend(figure)
+
+
+def with_legend(figure: Figure, wanted: bool = True) -> Figure:
+    """Draw one legend for all panels, in as many columns as its names have room for."""
+    if not wanted:
+        return figure
+    entries: dict[str, Artist] = {}
+    for ax in figure.axes:
+        for handle, name in zip(*ax.get_legend_handles_labels(), strict=True):
+            entries.setdefault(name, handle)
+    longest = max(map(len, entries), default=0)
+    columns = min(4, max(1, round(14 * figure.get_figwidth()) // (longest + 9)))
+    names, handles = list(entries), list(entries.values())
+    figure.legend(handles, names, loc="outside upper left", ncols=columns)
+    return figure
+
+
+def write_inside(ax: Axes, words: str) -> None:
+    """Write in an empty panel why it is empty."""
+    ax.text(0.5, 0.5, words, transform=ax.transAxes, ha="center")
+
+
+def zeros(ax: Axes) -> None:
+    """Draw thin lines at zero in both directions."""
+    ax.axhline(0, color=GREY, linewidth=0.5)
+    ax.axvline(0, color=GREY, linewidth=0.5)
+
+
+def few_ticks(ax: Axes, most: int = 5) -> None:
+    """Leave room between long tick labels of the horizontal axis."""
+    ax.xaxis.set_major_locator(MaxNLocator(most))
+
+
+def identity(*axes: Axes) -> None:
+    """Draw the diagonal and give both axes the same ends, in each of some panels.
+
+    The ends are those of the first: the panels share their axes, or are one.
+    """
+    ends = (*axes[0].get_xlim(), *axes[0].get_ylim())
+    both = (min(ends), max(ends))
+    for ax in axes:
+        ax.plot(both, both, color=GREY, linewidth=0.8)
+    axes[0].set(xlim=both, ylim=both)
+
+
+def axis_ends(
+    marked: Float[np.ndarray, "n"], other: Float[np.ndarray, "m"]
+) -> tuple[float, float]:
+    """Return ends that hold all markers, and of the rest what is near to them.
+
+    One very wide interval would otherwise squeeze all markers into a point.
+    """
+    marked, other = marked[np.isfinite(marked)], other[np.isfinite(other)]
+    low, high = float(marked.min()), float(marked.max())
+    reach = _BEYOND * (high - low) or np.inf
+    first = max(low - reach, float(other.min(initial=low)))
+    last = min(high + reach, float(other.max(initial=high)))
+    margin = 0.06 * (last - first) or abs(first) or 1.0
+    return first - margin, last + margin
+
+
+def log_x(ax: Axes, values: Iterable[float]) -> None:
+    """Set a log scale that holds all values, even if there is a single one."""
+    seen = [x for x in values if x > 0 and math.isfinite(x)]
+    ax.set(xscale="log", xlim=(min(seen) / 1.6, max(seen) * 1.6))
+    log_axis(ax.xaxis)
+
+
+def log_axis(axis: Axis) -> None:
+    """Label a log axis that has its data in plain characters, not as formulas."""
+    low, high = sorted(axis.get_view_interval())
+    decades = math.log10(high / low) if low > 0 else math.inf
+    subs = (1.0, 2.0, 5.0) if decades < 2.2 else (1.0,)
+    axis.set_major_locator(LogLocator(subs=subs))
+    plain = low >= 1e-3 and high <= 1e5 and decades < 4.5
+    axis.set_major_formatter(
+        FuncFormatter(lambda x, _: f"{x:g}" if plain else power_of_ten(x))
+    )
+    axis.set_minor_locator(NullLocator())
+
+
+def power_of_ten(x: float) -> str:
+    """Return a number as 1, 10⁻⁶ or 2×10⁻⁶."""
+    if x <= 0 or x == 1:
+        return f"{x:g}"
+    exponent = math.floor(math.log10(x) + 1e-9)
+    mantissa = f"{x / 10.0**exponent:.3g}"
+    power = f"10{str(exponent).translate(_SUPERSCRIPT)}"
+    return power if mantissa == "1" else f"{mantissa}×{power}"
+
+
+def intervals(rows: Sequence[Any], name: str) -> Intervals:
+    """Return one quantity of some rows of a table with its 95% intervals."""
+    columns = (name, f"{name}_low", f"{name}_high")
+    return np.array([[getattr(row, c) for row in rows] for c in columns], np.float64)
+
+
+def arms(value: Column, low: Column, high: Column) -> Float[np.ndarray, "2 _"]:
+    """Return the lengths of an error bar below and above; NaN for an infinite end."""
+    reach = np.maximum(np.stack((value - low, high - value)), 0.0)
+    return np.where(np.isfinite(reach), reach, np.nan)
+
+
+def error_bars(
+    ax: Axes, x: Column, y: Intervals, look: Look, name: str, **how: Any
+) -> None:
+    """Draw points, joined by the look's line, with their 95% intervals."""
+    how = look.line | {"elinewidth": 0.9, "label": name} | how
+    ax.errorbar(x, y[0], yerr=arms(*y), **how)
+
+
+def cross_bars(ax: Axes, x: Intervals, y: Intervals, **how: Any) -> None:
+    """Draw points with 95% intervals both ways."""
+    ax.errorbar(x[0], y[0], arms(*y), arms(*x), **how)
+
+
+def bars(ax: Axes, names: Sequence[str], series: Series, *, line: float = 0.0) -> None:
+    """Draw a bar for each name that a series has, downwards, and a line across."""
+    thick = 0.8 / max(len(series), 1)
+    for place, ((title, bars), (colour, hatch)) in enumerate(
+        zip(series.items(), BAR_LOOKS, strict=False)
+    ):
+        there = [name for name in names if name in bars]
+        y = np.array([names.index(n) - 0.4 + thick * (place + 0.5) for n in there])
+        x, low, high = np.array([bars[n] for n in there], np.float64).reshape(-1, 3).T
+        # The outline carries the hatch; its fill would cover the hatch if one bar had
+        # both with an alpha.
+        outline: dict[str, Any] = {
+            "facecolor": "none",
+            "edgecolor": colour,
+            "hatch": hatch or None,
+        }
+        ax.barh(y, x, thick * 0.9, **outline, linewidth=1.0, label=label(title))
+        ax.barh(y, x, thick * 0.9, color=colour, alpha=0.3)
+        reach = arms(x, low, high)
+        ax.errorbar(x, y, xerr=reach, fmt="none", ecolor=BLACK, elinewidth=0.8)
+    ax.axvline(line, color=GREY, linewidth=0.8)
+    name_rows(ax, [label(name) for name in names])
+
+
+def name_rows(ax: Axes, names: Sequence[str]) -> None:
+    """Name the rows of a chart from the top down."""
+    ax.grid(False, axis="y")
+    ax.set_yticks(range(len(names)), names)
+    ax.set_ylim(len(names) - 0.5, -0.5)
+
+
+def row_height(series: int) -> float:
+    """Height of a row with so many intervals, in inches."""
+    return 0.2 + 0.09 * (series - 1)
+
+
+def interval_rows(
+    ax: Axes, names: Sequence[str], filled: Series, hollow: Series | None = None
+) -> None:
+    """Draw an interval for each name, from the top down, and a line at zero.
+
+    Args:
+        ax: The panel.
+        names: Names of the rows.
+        filled: Markers with intervals.
+        hollow: Open markers around them; with an interval if there is no filled one.
+    """
+    count = len(filled)
+    row = {name: place for place, name in enumerate(names)}
+    ax.axvline(0, color=GREY, linewidth=0.8)
+    for place, (title, look) in enumerate(zip(filled, LOOKS, strict=False)):
+        step = (place - (count - 1) / 2) * 0.78 / count
+        closed, opened = (
+            {n: e for n, e in some.get(title, {}).items() if n in row and e.known}
+            for some in (filled, hollow or {})
+        )
+        alone = {n: e for n, e in opened.items() if n not in closed}
+        for some in (closed, alone):
+            at = np.array([row[n] + step for n in some], np.float64)
+            x, *ends = np.array(list(some.values()), np.float64).reshape(-1, 3).T
+            thin: dict[str, Any] = {
+                "ecolor": look.colour,
+                "elinewidth": 0.9,
+                "capsize": 1.5,
+            }
+            ax.errorbar(x, at, xerr=arms(x, *ends), fmt="none", **thin)
+        ring = {"markerfacecolor": "none" if closed else PAPER, "markeredgewidth": 0.7}
+        dot = {"label": label(title, 60) if count > 1 else None}
+        for some, size, how in ((opened, 6.5, ring), (closed, 3.2, dot)):
+            values, places = [e.value for e in some.values()], [row[n] for n in some]
+            at = np.array(places, np.float64) + step
+            ax.plot(values, at, **look.points, markersize=size, **how)
+    # Rows that hold several intervals are separated by a line.
+    if count > 1:
+        for place in range(1, len(names)):
+            ax.axhline(place - 0.5, color=GREY, linewidth=0.3, alpha=0.6)
+    name_rows(ax, [label(name, 30) for name in names])
+    few_ticks(ax)
+
+
+class Points(NamedTuple):
+    """Entropy changes in nats per token, each with its 95% interval."""
+
+    observed: Intervals
+    predicted: Intervals
+    error: Intervals
+    """Prediction minus observation, paired."""
+
+
+def diagonal(groups: Mapping[str, Points]) -> Figure:
+    """Draw predictions against observations, and beside them their differences."""
+    figure = Figure(figsize=(9.0, 4.0))
+    left, right = figure.subplots(1, 2)
+    for (name, points), look in zip(groups.items(), cycle(LOOKS), strict=False):
+        how = {"label": label(name), "elinewidth": 0.7}
+        cross_bars(left, points.observed, points.predicted, **how, **look.points)
+        x, y = points.observed[0], points.error
+        right.errorbar(x, y[0], arms(*y), elinewidth=0.9, **look.points)
+    identity(left)
+    left.set_ylabel("predicted ηh′, nats per token")
+    right.axhline(0, color=GREY, linewidth=0.8)
+    right.set_ylabel("predicted − observed, nats per token")
+    for ax in (left, right):
+        ax.set_xlabel("observed Δh, nats per token")
+        few_ticks(ax)
+    return with_legend(figure, 1 < len(groups) <= len(LOOKS))
+
+
+def diagonal_caption(points: Points) -> str:
+    """Return a sentence on how far off the predictions are."""
+    observed, error = points.observed[0], points.error[0]
+    known = np.isfinite(error) & (observed != 0)
+    if not known.any():
+        return "The closer a point is to the diagonal, the better the prediction."
+    off = np.abs(error[known] / observed[known])
+    median, worst = percent(float(np.median(off))), percent(float(off.max()))
+    where = (
+        f"The points lie a median of {median} of the change off the diagonal, at most "
+        f"{worst}"
+        if off.size > 1
+        else f"The point lies {worst} of the change off the diagonal"
+    )
+    widths: list[Float[np.ndarray, "_"]] = [
+        arms(*some).sum(axis=0) for some in (points.observed, points.error)
+    ]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        ratio = widths[0] / widths[1]
+    narrower = ratio[np.isfinite(ratio)]
+    if not narrower.size:
+        return f"{where}."
+    times = number(float(np.median(narrower)), 2)
+    return (
+        f"{where}; the interval of the difference, on the right, is {times} times "
+        "narrower than that of the change, because both come from the same samples."
+    )

@@ -1,1 +1,0 @@
-"""Figures of what each token of an update does."""

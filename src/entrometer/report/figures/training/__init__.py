@@ -1,1 +1,0 @@
-"""Figures of training runs against their steps; several runs share the axes."""

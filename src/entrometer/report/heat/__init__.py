@@ -1,1 +1,0 @@
-"""Responses as rows of tokens, each in the colour of what it does."""

@@ -1,0 +1,201 @@
+"""Figures that check influence: cheap scores, and tokens removed from the loss."""
+
+import math
+import sys
+from collections.abc import Sequence
+from itertools import cycle
+from statistics import median
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from entrometer.report import cells, draw
+from entrometer.report.influence.updates import OBJECTIVES, InfluenceRun, subject
+from entrometer.report.numbers import number, percent
+from entrometer.report.plot import Plot, RowsBySubject, RowsFigure
+from entrometer.report.style import GREY, LOOKS
+from entrometer.report.text import label
+from entrometer.runs.tables.influence import InfluenceTables, Removal, Score
+
+_TARGETS = {
+    "entropy": "what moves entropy",
+    "entropy alone": "what moves entropy and not reward",
+}
+_UNITS = {"entropy": "nats per token", "reward": "reward per response"}
+_MOST_SCORES = 14
+"""Scores of one panel."""
+
+
+def scores(runs: Sequence[InfluenceRun]) -> Plot | None:
+    """Rank correlation of each score, and the share of the top 1% that it finds."""
+    plot = _scores(runs)
+    known = any(math.isfinite(row.rho) for run in runs for row in run.tables.scores)
+    return plot if known else None
+
+
+def _ranked(rows: Sequence[Score]) -> list[str]:
+    """Return the scores by the median size of their correlation, the largest first."""
+    sizes: dict[str, list[float]] = {}
+    for row in rows:
+        size = 0.0 if math.isnan(row.rho) else abs(row.rho)
+        sizes.setdefault(row.score, []).append(size)
+    return sorted(sizes, key=lambda name: -median(sizes[name]))
+
+
+def _scores_caption(rows: RowsBySubject[Score]) -> str:
+    tokens = [r for r in rows.every if (r.level, r.target) == ("token", "entropy")]
+    if not tokens:
+        return "The further from zero, the better a score ranks what moves entropy."
+    best = _ranked(tokens)[0]
+    subset = [row for row in tokens if row.score == best]
+    rho, share = (median(getattr(r, name) for r in subset) for name in ("rho", "found"))
+    of = f" in the median of {len(subset)} updates" if len(subset) > 1 else ""
+    return (
+        f"“{best}” ranks tokens by their influence on entropy best, with a correlation "
+        f"of {number(rho, 2)}{of}; its top 1% holds {percent(share)} of the top 1%."
+    )
+
+
+def _draw_scores(rows: dict[str, list[Score]]) -> Figure:
+    panels: dict[tuple[str, str], list[Score]] = {}
+    for row in (row for subset in rows.values() for row in subset):
+        panels.setdefault((row.level, row.target), []).append(row)
+    order = {
+        key: _ranked(subset)[:_MOST_SCORES] for key, subset in list(panels.items())[:4]
+    }
+    each = 0.22 + 0.05 * (len(rows) - 1)
+    heights = [len(names) + 1.2 for names in order.values()]
+    figure = Figure(figsize=(9.0, 1.0 + each * sum(heights)))
+    axes = figure.subplots(
+        len(order), 2, squeeze=False, sharex="col", height_ratios=heights
+    )
+    for (left, right), (key, names) in zip(axes, order.items(), strict=True):
+        looks = zip(rows.items(), cycle(LOOKS), strict=False)
+        for place, ((title, subset), look) in enumerate(looks):
+            mine = {row.score: row for row in subset if (row.level, row.target) == key}
+            some = [mine[name] for name in names if name in mine]
+            if not some:
+                continue
+            step = (place - (len(rows) - 1) / 2) * 0.7 / len(rows)
+            y = np.array([names.index(row.score) + step for row in some])
+            rho = draw.intervals(some, "rho")
+            how = {"elinewidth": 0.8, "label": label(title)}
+            left.errorbar(rho[0], y, xerr=draw.arms(*rho), **how, **look.points)
+            right.plot([row.found for row in some], y, **look.points)
+        _name_scores(left, right, key, names)
+    axes[-1][0].set_xlabel("Spearman's ρ")
+    axes[-1][1].set(xlabel="share of the top 1% found", xlim=(-0.03, 1.03))
+    return draw.with_legend(figure, len(rows) > 1)
+
+
+def _name_scores(
+    left: Axes, right: Axes, key: tuple[str, str], names: Sequence[str]
+) -> None:
+    level, target = key
+    left.set_title(f"{label(level)}s: {label(_TARGETS.get(target, target))}")
+    left.axvline(0, color=GREY, linewidth=0.8)
+    for ax in (left, right):
+        ax.set_ylim(len(names) - 0.5, -0.5)
+    left.set_yticks(range(len(names)), [label(name) for name in names])
+    right.set_yticks(range(len(names)), [""] * len(names))
+
+
+_scores = RowsFigure[InfluenceTables, Score](
+    key="scores",
+    title="Cheap scores",
+    rows=lambda run: [(subject(run, row), row) for row in run.tables.scores],
+    most=len(LOOKS),
+    caption=_scores_caption,
+    description=(
+        "For each score, the best at the top: on the left Spearman's rank correlation "
+        "with the influence on entropy, with 95% intervals; on the right the share of "
+        "the top 1% that its own top 1% holds. A panel for each level and each target, "
+        "a marker for each checkpoint and update."
+    ),
+    table_caption=(
+        "Spearman's ρ with 95% interval by resampling prompts, and the share of the "
+        "top 1% of the target that is in the top 1% of the score"
+    ),
+    columns={
+        "level": cells.text("level"),
+        "target": cells.text("target"),
+        "score": cells.text("score"),
+        "ρ": cells.interval("rho"),
+        "found": cells.percent("found"),
+        "count": cells.number("count"),
+    },
+    label_columns=4,
+    draw=_draw_scores,
+)
+
+
+def _removals_caption(rows: RowsBySubject[Removal]) -> str:
+    parts = []
+    for objective in OBJECTIVES:
+        subset = [row for row in rows.every if row.objective == objective]
+        inside = sum(r.observed_low <= r.predicted <= r.observed_high for r in subset)
+        if subset:
+            parts.append(f"{inside} of {len(subset)} for {objective}")
+    return (
+        "The prediction is inside the 95% interval of the observation in "
+        f"{' and in '.join(parts)}. Both use the same prompts and share their noise: "
+        "this tests the fixed preconditioner and the linear term."
+    )
+
+
+def _draw_removals(rows: dict[str, list[Removal]]) -> Figure:
+    every = [row for subset in rows.values() for row in subset]
+    figure = Figure(figsize=(9.0, 4.0))
+    axes = figure.subplots(1, 2)
+    chosen_by = list(dict.fromkeys(row.by for row in every))[: len(LOOKS)]
+    for ax, objective in zip(axes, OBJECTIVES, strict=True):
+        for by, look in zip(chosen_by, LOOKS, strict=False):
+            subset = [r for r in every if (r.by, r.objective) == (by, objective)]
+            if subset:
+                x, y = (
+                    draw.intervals(subset, name) for name in ("observed", "predicted")
+                )
+                how = {"elinewidth": 0.7, "label": label(by)}
+                draw.cross_bars(ax, x, y, **how, **look.points)
+        draw.identity(ax)
+        draw.zeros(ax)
+        unit = _UNITS[objective]
+        ax.set(title=objective, xlabel=f"observed, {unit}", ylabel=f"predicted, {unit}")
+        draw.few_ticks(ax)
+    return draw.with_legend(figure)
+
+
+removals = RowsFigure[InfluenceTables, Removal](
+    key="removals",
+    title="Tokens removed from the loss",
+    rows=lambda run: [
+        (subject(run, row), row)
+        for row in run.tables.removals
+        if math.isfinite(row.predicted) and math.isfinite(row.observed)
+    ],
+    # All removals share one pair of panels.
+    most=sys.maxsize,
+    caption=_removals_caption,
+    description=(
+        "Predicted against observed difference that removing tokens from the loss "
+        "makes, for entropy on the left and for reward on the right, with 95% "
+        "intervals and the diagonal; a marker for each way to choose the tokens."
+    ),
+    table_caption=(
+        "Change that removing tokens from the loss makes, entropy in nats per token, "
+        "reward per response, ± one standard error; and the change of the whole update"
+    ),
+    columns={
+        "chosen by": cells.text("by"),
+        "objective": cells.text("objective"),
+        "share": cells.percent("share"),
+        "tokens": cells.number("tokens"),
+        "η": cells.number("eta"),
+        "predicted": cells.error("predicted"),
+        "observed": cells.error("observed"),
+        "whole update": cells.number("whole"),
+    },
+    label_columns=3,
+    draw=_draw_removals,
+)

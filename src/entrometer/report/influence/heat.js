@@ -1,0 +1,112 @@
+(() => {
+  "use strict";
+  // As in markup.py: characters, digits, signs and the smallest exponent.
+  const LETTERS = "!#$%()*+,-./0123456789:;=?@ABCDEFGHIJKLMNOPQRSTUVWXYZ[\\]^_`abcdefghijklmnopqrstuvwxyz{|}~";
+  const INFLUENCE = [3, 3, 2, -195], ERROR = [2, 2, 1, -60], NATS = [2, 3, 1, -7];
+  const CODES = [INFLUENCE, ERROR, INFLUENCE, ERROR, NATS, NATS];
+  const LENGTH = CODES.reduce((sum, code) => sum + code[0], 0);
+
+  const number = (text, [length, digits, signs, lowest]) => {
+    let place = -2;
+    for (let i = 0; i < length; i++) {
+      place += LETTERS.indexOf(text[i]) * LETTERS.length ** (length - 1 - i);
+    }
+    if (place < 0) return place === -2 ? NaN : 0;
+    const mantissas = 9 * 10 ** (digits - 1);
+    const exponents = Math.floor((LETTERS.length ** length - 2) / (mantissas * signs));
+    const m = Math.floor(place / exponents);
+    const size = (m % mantissas) + 10 ** (digits - 1);
+    return Number(`${m >= mantissas ? "-" : ""}${size}e${(place % exponents) + lowest}`);
+  };
+  const say = (x) => {
+    if (Number.isNaN(x)) return "–";
+    const text = x !== 0 && Math.abs(x) < 1e-3 ? x.toExponential() : String(x);
+    return text.replace(/^-/, "−");
+  };
+  const both = (x, se) => (se > 0 ? `${say(x)} ± ${say(se)}` : say(x));
+
+  const words = (token) => {
+    const row = token.parentElement;
+    const place = [...row.children].indexOf(token);
+    const text = row.dataset.v.slice(place * LENGTH, (place + 1) * LENGTH);
+    let from = 0;
+    const [e, ese, r, rse, s, h] = CODES.map((code) => number(text.slice(from, (from += code[0])), code));
+    return [
+      `token “${token.textContent}”, ${place + 1} of ${row.children.length}`,
+      `influence on entropy ${both(e, ese)}`,
+      `influence on reward ${both(r, rse)}`,
+      `log-probability ${say(-s)}, entropy ${say(h)} nats`,
+    ];
+  };
+
+  const heat = document.querySelector(".heat");
+  const tip = document.getElementById("tip");
+  const told = document.getElementById("told");
+  let on = null;
+
+  const hide = () => { tip.hidden = true; };
+  const show = (token) => {
+    tip.textContent = words(token).join("\n");
+    tip.hidden = false;
+    const box = token.getClientRects()[0] ?? token.getBoundingClientRect();
+    const room = document.documentElement.clientWidth - tip.offsetWidth - 8;
+    const above = box.top - tip.offsetHeight - 8;
+    tip.style.left = `${scrollX + Math.max(8, Math.min(box.left, room))}px`;
+    tip.style.top = `${scrollY + (above > 0 ? above : box.bottom + 8)}px`;
+  };
+  const leave = () => {
+    if (on) {
+      on.removeAttribute("data-on");
+      on.parentElement.ariaActiveDescendantElement = null;
+    }
+    on = null;
+    hide();
+  };
+  const enter = (token) => {
+    leave();
+    on = token;
+    // Not by a class, whose letters are colours, nor by an id, which is slow to change.
+    on.setAttribute("data-on", "");
+    on.parentElement.ariaActiveDescendantElement = on;
+    on.scrollIntoView({ block: "nearest" });
+    show(on);
+    told.textContent = words(on).join(", ");
+  };
+  const tokenOf = (target) => {
+    const token = target.closest?.(".t > *");
+    return token && heat.contains(token) ? token : null;
+  };
+
+  const rows = [...heat.querySelectorAll(".t")];
+  for (const row of rows) row.setAttribute("role", "listbox");
+  heat.addEventListener("pointerover", (event) => {
+    const token = tokenOf(event.target);
+    if (token) show(token); else hide();
+  });
+  heat.addEventListener("pointerleave", hide);
+  heat.addEventListener("focusin", (event) => {
+    const row = event.target;
+    if (!row.matches(".t") || on?.parentElement === row) return;
+    for (const token of row.children) token.setAttribute("role", "option");
+    if (row.matches(":focus-visible") && row.firstElementChild) enter(row.firstElementChild);
+  });
+  heat.addEventListener("focusout", leave);
+  heat.addEventListener("click", (event) => {
+    const token = tokenOf(event.target);
+    if (token) { token.parentElement.focus(); enter(token); }
+  });
+  heat.addEventListener("keydown", (event) => {
+    const row = event.target;
+    if (!row.matches(".t") || event.ctrlKey || event.altKey || event.metaKey) return;
+    const tokens = row.children;
+    const here = on ? [...tokens].indexOf(on) : -1;
+    const last = tokens.length - 1;
+    const to = { ArrowRight: Math.min(here + 1, last), ArrowLeft: Math.max(here - 1, 0), Home: 0, End: last }[event.key];
+    if (to !== undefined && last >= 0) { enter(tokens[to]); event.preventDefault(); }
+    if (event.key === "ArrowDown" || event.key === "ArrowUp") {
+      const next = rows[rows.indexOf(row) + (event.key === "ArrowDown" ? 1 : -1)];
+      if (next) { next.focus(); event.preventDefault(); }
+    }
+    if (event.key === "Escape") hide();
+  });
+})();

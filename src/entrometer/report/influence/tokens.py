@@ -1,0 +1,296 @@
+"""Tokens that lower entropy most, as tables and as a figure against reward."""
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+from jaxtyping import Float
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
+
+from entrometer.report.influence.updates import (
+    Answer,
+    InfluenceRun,
+    Influences,
+    Update,
+    influences,
+)
+from entrometer.report.labels import place_labels
+from entrometer.report.numbers import number, percent, with_error
+from entrometer.report.plot import Plot, omitted, spread
+from entrometer.report.style import BLUE, GREY, ON_PAPER
+from entrometer.report.table import Table, table
+from entrometer.runs.tables.influence import Token
+
+_LISTED = 12
+"""Rows of one update; all updates together have at most three times as many."""
+
+_AROUND = 4
+"""Tokens of context on each side of a token."""
+
+_SUBJECT = ("run", "checkpoint", "update")
+_PANELS = 4
+_POINTS = 2_000
+"""Points of all panels together."""
+_LABELLED = 12
+"""Tokens of a panel that are labelled with their text."""
+_CORNERS = {
+    (1, -1): "lowers entropy, raises reward",
+    (1, 1): "raises entropy and reward",
+    (-1, 1): "raises entropy, lowers reward",
+    (-1, -1): "lowers entropy and reward",
+}
+Pair = Float[np.ndarray, "n 2"]
+
+
+def draining_tokens(runs: Sequence[InfluenceRun]) -> Table | None:
+    """Table of the tokens with the lowest influence on entropy, in their context."""
+    influence = influences(runs)
+    rows = []
+    for update in influence.updates:
+        every = [
+            (update.rate * t.entropy, place, answer)
+            for answer in update.answers
+            for place, t in enumerate(answer.tokens)
+            if t.entropy < 0
+        ]
+        every.sort(key=lambda item: item[0])
+        for value, place, answer in every[: _each(influence)]:
+            token = answer.tokens[place]
+            entropy, reward = _numbers(update, token)
+            rows.append(
+                [
+                    *update.subject[:3],
+                    context(answer, place),
+                    *(f"{answer.number}, {place + 1}", entropy),
+                    *(_share(value, update.batch["entropy"]), reward),
+                    *(number(token.S), number(token.H), number(token.advantage, 2)),
+                ]
+            )
+    if not rows:
+        return None
+    return table(
+        f"The tokens that lower entropy most, in brackets in their context. "
+        f"Influence {influence.rates.where}, on entropy in nats per token and on "
+        "reward per response, ± one standard error; share of the batch's influence on "
+        "entropy; log-probability S and entropy H in nats",
+        (
+            *(
+                *_SUBJECT,
+                "token",
+                "response, place",
+                "on entropy",
+                "share",
+                "on reward",
+            ),
+            *("S", "H", "advantage"),
+        ),
+        rows,
+        label_columns=4,
+    )
+
+
+def draining_responses(runs: Sequence[InfluenceRun]) -> Table | None:
+    """Table of the responses with the lowest influence on entropy."""
+    influence = influences(runs)
+    rows = []
+    for update in influence.updates:
+        every = [a for a in update.answers if a.influence["entropy"].value < 0]
+        every.sort(key=lambda a: a.influence["entropy"].value)
+        for answer in every[: _each(influence)]:
+            rows.append(_response(update, answer))
+    if not rows:
+        return None
+    return table(
+        f"The responses that lower entropy most. Influence {influence.rates.where}, "
+        "summed over the tokens, on entropy in nats per token and on reward per "
+        "response, ± one standard error; share of the batch's influence on entropy",
+        (
+            *(*_SUBJECT, "response", "prompt", "number", "on entropy", "share"),
+            *("on reward", "reward", "advantage", "tokens"),
+        ),
+        rows,
+        label_columns=5,
+    )
+
+
+def context(answer: Answer, place: int) -> str:
+    """Return a token in brackets between the tokens around it."""
+    texts = [t.text for t in answer.tokens]
+    start, end = max(0, place - _AROUND), place + 1 + _AROUND
+    before, after = "".join(texts[start:place]), "".join(texts[place + 1 : end])
+    return (
+        ("…" if start else "")
+        + f"{before}[{cut(texts[place], 60)}]{after}"
+        + ("…" if end < len(texts) else "")
+    )
+
+
+def cut(text: str, length: int) -> str:
+    """Return the start of a text."""
+    return text if len(text) <= length else text[: length - 1] + "…"
+
+
+def _response(update: Update, answer: Answer) -> Sequence[str]:
+    entropy, reward = answer.influence["entropy"], answer.influence["reward"]
+    return [
+        *update.subject[:3],
+        cut(answer.text, 120),
+        cut(answer.prompt, 120),
+        str(answer.number),
+        with_error(entropy.value, entropy.se),
+        _share(entropy.value, update.batch["entropy"]),
+        with_error(reward.value, reward.se),
+        number(answer.reward),
+        number(answer.advantage, 2),
+        number(len(answer.tokens)),
+    ]
+
+
+def _each(influence: Influences) -> int:
+    return max(3, min(_LISTED, 3 * _LISTED // len(influence.updates)))
+
+
+def _share(value: float, batch: float) -> str:
+    return percent(value / batch if batch else math.nan)
+
+
+def scatter(runs: Sequence[InfluenceRun]) -> Plot | None:
+    """One point per token; the most extreme ones are labelled with their text."""
+    influence = influences(runs)
+    updates = [u for u in influence.updates if len(_values(u)[0])]
+    if not updates:
+        return None
+    some = spread(updates, _PANELS)
+    rows = [
+        [update.name, context(answer, place), *_numbers(update, answer.tokens[place])]
+        for update in some
+        for answer, place in _extreme(update)
+    ]
+    return Plot(
+        key="scatter",
+        title="Entropy against reward, token by token",
+        caption=_caption(updates) + omitted(some, updates),
+        description=(
+            "A point for each token: influence on entropy upwards, on reward to the "
+            "right, on scales that are linear near zero and logarithmic far from it. "
+            "The quarters are named, and the most extreme tokens have their text."
+        ),
+        table=table(
+            f"The most extreme tokens, in brackets in their context: influence "
+            f"{influence.rates.where} on entropy in nats per token and on reward per "
+            "response, ± one standard error",
+            ("subject", "token", "on entropy", "on reward"),
+            rows,
+            label_columns=2,
+        ),
+        draw=lambda: _draw(some, influence),
+    )
+
+
+def _numbers(update: Update, token: Token) -> tuple[str, str]:
+    rate = update.rate
+    return (
+        with_error(rate * token.entropy, rate * token.entropy_se),
+        with_error(rate * token.reward, rate * token.reward_se),
+    )
+
+
+def _values(update: Update) -> tuple[Pair, list[tuple[Answer, int]]]:
+    """Return the influence on reward and on entropy of all tokens that have both."""
+    which = [(a, i) for a in update.answers for i in range(len(a.tokens))]
+    both = update.rate * np.array(
+        [(a.tokens[i].reward, a.tokens[i].entropy) for a, i in which], np.float64
+    ).reshape(-1, 2)
+    known = np.atleast_1d(np.isfinite(both).all(axis=1))
+    return both[known], [w for w, k in zip(which, known.tolist(), strict=True) if k]
+
+
+def _far(values: Pair) -> np.ndarray:
+    """Return the order of tokens by distance from zero, the furthest first."""
+    scale = np.abs(values).mean(axis=0)
+    far = (np.abs(values) / np.where(scale > 0, scale, 1.0)).max(axis=1)
+    return np.argsort(-far, kind="stable")
+
+
+def _extreme(update: Update) -> list[tuple[Answer, int]]:
+    values, which = _values(update)
+    return [which[i] for i in _far(values)[:_LABELLED]]
+
+
+def _caption(updates: Sequence[Update]) -> str:
+    values = np.concatenate([_values(u)[0] for u in updates])
+    trades = (values[:, 0] > 0) & (values[:, 1] < 0)
+    lower = values[:, 1] < 0
+    decrease = values[lower, 1].sum()
+    part = values[trades, 1].sum() / decrease if decrease else 0.0
+    return (
+        f"{percent(float(trades.mean()))} of the tokens lower entropy and raise "
+        f"reward, lower right; they make {percent(float(part))} of all decreases. "
+        f"{percent(float((lower & (values[:, 0] < 0)).mean()))} lower both, lower left."
+    )
+
+
+def _draw(updates: Sequence[Update], influence: Influences) -> Figure:
+    columns = min(len(updates), 2)
+    lines = (len(updates) + 1) // 2
+    figure = Figure(figsize=(9.0, (5.6 if columns == 1 else 4.2) * lines))
+    axes = figure.subplots(lines, columns, squeeze=False).flatten()
+    for ax in axes[len(updates) :]:
+        ax.remove()
+    units = influence.rates.units
+    for ax, update in zip(axes, updates, strict=False):
+        _panel(ax, update, _POINTS // len(updates), columns)
+        if len(updates) > 1:
+            ax.set_title(update.name)
+        ax.set_xlabel(f"influence on reward, {units['reward']}")
+        ax.set_ylabel(f"influence on entropy, {units['entropy']}")
+    return figure
+
+
+def _panel(ax: Axes, update: Update, most: int, columns: int) -> None:
+    values, which = _values(update)
+    order = _far(values)
+    named = order[:_LABELLED]
+    shown = order
+    if len(order) > most:
+        # A plain sample would lose the few extreme tokens that the figure is about.
+        outer, inner = order[: most // 4], order[most // 4 :]
+        rng = np.random.default_rng(0)
+        kept = rng.choice(inner, most - len(outer), replace=False)
+        shown = np.concatenate([outer, kept])
+    for axis, column in ((ax.xaxis, values[:, 0]), (ax.yaxis, values[:, 1])):
+        size = np.abs(column)
+        reach = 3.0 * float(size.max()) or 1.0
+        width = float(np.percentile(size, 75)) or reach / 1000
+        name = axis.axis_name
+        ax.set(**{f"{name}lim": (-reach, reach)})
+        getattr(ax, f"set_{name}scale")("asinh", linear_width=width)
+        axis.set_major_locator(FixedLocator(_ticks(width, reach)))
+        axis.set_minor_locator(NullLocator())
+        axis.set_major_formatter(FuncFormatter(lambda x, _: number(x, 1)))
+    ax.plot(
+        *values[shown].T, "o", color=BLUE, alpha=0.5, markersize=2.6, markeredgewidth=0
+    )
+    ax.axhline(0, color=GREY, linewidth=0.8)
+    ax.axvline(0, color=GREY, linewidth=0.8)
+    for (x, y), words in _CORNERS.items():
+        ax.text(
+            *(0.5 + 0.49 * x, 0.5 + 0.485 * y, words),
+            transform=ax.transAxes,
+            ha="right" if x > 0 else "left",
+            va="top" if y > 0 else "bottom",
+            fontsize=8.5 if columns == 1 else 7.5,
+            style="italic",
+            bbox=ON_PAPER,
+        )
+    texts = [which[i][0].tokens[which[i][1]].text for i in named]
+    place_labels(ax, values[named], texts)
+
+
+def _ticks(width: float, reach: float) -> list[float]:
+    """Return zero and at most three powers of ten on each side."""
+    powers = range(math.ceil(math.log10(2 * width)), math.floor(math.log10(reach)) + 1)
+    sizes = [10.0**p for p in powers][::-1][:: max(1, -(-len(powers) // 3))]
+    return [*(-x for x in sizes), 0.0, *sizes]

@@ -1,0 +1,179 @@
+"""Updates of influence runs: tokens by response, at the training's learning rate."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple, TypeVar
+
+from entrometer.report.kinds import FinishedRun
+from entrometer.report.plot import Subject, distinct_names
+from entrometer.runs.tables.influence import (
+    Balance,
+    Diagonal,
+    Group,
+    InfluenceTables,
+    Removal,
+    Score,
+    Token,
+)
+
+InfluenceRun = FinishedRun[InfluenceTables]
+OBJECTIVES = ("entropy", "reward")
+Summed = TypeVar("Summed", Balance, Group)
+
+
+class Estimate(NamedTuple):
+    """A part of a change and its standard error."""
+
+    value: float
+    se: float
+
+
+@dataclass(frozen=True)
+class Answer:
+    """A response of an update, and the influence of all of its tokens together."""
+
+    number: int
+    group: int
+    prompt: str
+    text: str
+    reward: float
+    """Reward that the response got."""
+    advantage: float
+    tokens: tuple[Token, ...]
+    influence: dict[str, Estimate]
+    """Summed influence of its tokens by objective."""
+
+
+@dataclass(frozen=True)
+class Update:
+    """One update of one checkpoint."""
+
+    subject: Subject
+    name: str
+    """Short name that no other update has."""
+    rate: float
+    """Factor of an influence: the training's learning rate, or 1."""
+    answers: tuple[Answer, ...]
+    batch: dict[str, float]
+    """Summed influence of all tokens by objective."""
+
+
+@dataclass(frozen=True)
+class Rates:
+    """Learning rate of each update; all are 1 unless each is known."""
+
+    rates: dict[Subject, float]
+    known: bool
+
+    @property
+    def where(self) -> str:
+        """Which learning rate a value is for, in words."""
+        if self.known:
+            return "at the training's learning rate"
+        return "per unit learning rate"
+
+    @property
+    def units(self) -> dict[str, str]:
+        """Unit of each objective."""
+        per = "" if self.known else " per unit learning rate"
+        return {
+            "entropy": f"nats per token{per}",
+            "reward": f"reward per response{per}",
+        }
+
+    def scaled(self, s: Subject, row: Summed) -> Summed:
+        """Return a row with its value multiplied by the learning rate."""
+        rate, names = self.rates[s], ("value", "value_se", "value_low", "value_high")
+        return replace(row, **{name: rate * getattr(row, name) for name in names})
+
+
+@dataclass(frozen=True)
+class Influences:
+    """All updates of the runs of a page."""
+
+    updates: tuple[Update, ...]
+    rates: Rates
+
+
+def subject(
+    run: InfluenceRun, row: Token | Balance | Group | Score | Diagonal | Removal
+) -> Subject:
+    """Return what a row of a run is about."""
+    return Subject(run.name, row.checkpoint, row.update, "")
+
+
+def rates_of(runs: Sequence[InfluenceRun]) -> Rates:
+    """Return the learning rates of all updates of some runs."""
+    rates = {
+        subject(run, row): row.learning_rate
+        for run in runs
+        for row in run.tables.balance
+    }
+    subjects = dict.fromkeys(subject(run, t) for run in runs for t in run.tables.tokens)
+    every = subjects | rates
+    known = all(0 < rates.get(s, math.nan) < math.inf for s in every)
+    return Rates({s: rates[s] if known else 1.0 for s in every}, known)
+
+
+def influences(runs: Sequence[InfluenceRun]) -> Influences:
+    """Return tokens by response and update, in the order of the tables."""
+    rates = rates_of(runs)
+    names = distinct_names(list(rates.rates))
+    updates = []
+    for run in runs:
+        tokens: dict[Subject, dict[int, list[Token]]] = {}
+        for token in run.tables.tokens:
+            responses = tokens.setdefault(subject(run, token), {})
+            responses.setdefault(token.response, []).append(token)
+        for s, responses in tokens.items():
+            answers = _answers(run, s, responses, rates)
+            # Parts of the update are summed exactly; tokens are summed if need be.
+            batch = {
+                o: math.fsum(a.influence[o].value for a in answers) for o in OBJECTIVES
+            } | {
+                row.objective: rates.scaled(s, row).value
+                for row in run.tables.balance
+                if row.part == "batch" and subject(run, row) == s
+            }
+            updates.append(Update(s, names[s], rates.rates[s], answers, batch))
+    return Influences(tuple(updates), rates)
+
+
+def _answers(
+    run: InfluenceRun, s: Subject, responses: dict[int, list[Token]], rates: Rates
+) -> tuple[Answer, ...]:
+    sums: dict[tuple[str, str], Estimate] = {}
+    for row in run.tables.groups:
+        if row.by == "response" and subject(run, row) == s:
+            scaled = rates.scaled(s, row)
+            sums[row.objective, row.name] = Estimate(scaled.value, scaled.value_se)
+    texts = {
+        r.response: r
+        for r in run.tables.responses
+        if (r.checkpoint, r.update) == (s.checkpoint, s.update)
+    }
+    answers = []
+    for number, tokens in responses.items():
+        # Tokens share their samples, so that their standard errors do not add up.
+        influence = {
+            o: sums.get((o, str(number)))
+            or Estimate(
+                rates.rates[s] * math.fsum(getattr(t, o) for t in tokens), math.nan
+            )
+            for o in OBJECTIVES
+        }
+        text = texts.get(number)
+        answers.append(
+            Answer(
+                number=number,
+                group=tokens[0].group,
+                prompt=text.prompt_text if text else "",
+                text=text.text if text else "".join(t.text for t in tokens),
+                reward=text.reward if text else math.nan,
+                advantage=tokens[0].advantage,
+                tokens=tuple(tokens),
+                influence=influence,
+            )
+        )
+    return tuple(answers)

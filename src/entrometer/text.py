@@ -1,0 +1,59 @@
+"""Text for a terminal: plain lines, tables, intervals, times, and JSON."""
+
+import json
+import math
+from collections.abc import Sequence
+from dataclasses import asdict, is_dataclass
+from pathlib import Path
+from typing import Any
+
+
+def plain(text: object) -> str:
+    """Return a text on one line, without characters that a terminal would obey."""
+    spaced = "".join(c if c.isprintable() else " " for c in str(text))
+    return " ".join(spaced.split())
+
+
+def table(
+    heads: Sequence[str], rows: Sequence[Sequence[str]], *, label_columns: int = 1
+) -> str:
+    """Return columns under heads; the first `label_columns` are aligned to the left."""
+    lines = [list(heads), *([plain(cell) for cell in row] for row in rows)]
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    return "\n".join(
+        "  ".join(
+            cell.ljust(w) if i < label_columns else cell.rjust(w)
+            for i, (cell, w) in enumerate(zip(line, widths, strict=True))
+        ).rstrip()
+        for line in lines
+    )
+
+
+def interval(value: float, low: float, high: float, *, scale: float = 1.0) -> str:
+    """Return an estimate with its interval, each multiplied by `scale`."""
+    value, low, high = (scale * x for x in (value, low, high))
+    return f"{value:+.3g} [{low:+.3g}, {high:+.3g}]"
+
+
+def clock(seconds: float) -> str:
+    """Return a time as 0:42, 12:00 or 1:30:00."""
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"
+
+
+def print_json(content: Any, *, indent: int | None = None) -> None:
+    """Print an object as JSON; numbers that JSON does not have become null."""
+    print(json.dumps(_jsonable(content), indent=indent, allow_nan=False))
+
+
+def _jsonable(value: Any) -> Any:
+    if is_dataclass(value) and not isinstance(value, type):
+        value = asdict(value)
+    if isinstance(value, dict):
+        return {str(k): _jsonable(v) for k, v in value.items()}
+    if isinstance(value, list | tuple):
+        return [_jsonable(v) for v in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return str(value) if isinstance(value, Path) else value
