@@ -51,9 +51,12 @@ nitpick_ignore_regex = [
         r"(collections|jaxtyping|numpy|np|os|pandas|pathlib|polars|pyarrow|random|scipy|torch)\..*",
     ),
     (r"py:class", r"Tensor|ndarray|NDArray"),
-    # What a result holds for the command line.
-    (r"py:class", r"entrometer\.api\.experiment\.Experiment"),
-    # Type variables: any function or class that makes a task, any loss of tokens.
+    # Names that a module imports for the type checker only.
+    (r"py:class", r"OfRuns|Plot|Request|Samples|Step|Subject|Table|TokenMap"),
+    # Type variables: the settings and tables of any experiment, any function or class
+    # that makes a task, any loss of tokens.
+    (r"py:class", r"entrometer\.experiments\.experiment\.(Config|Tables)"),
+    (r"py:class", r"entrometer\.report\.kinds\.Tables"),
     (r"py:class", r"entrometer\.tasks\.registry\.Factory"),
     (r"py:class", r"entrometer\.interventions\.registry\.Function"),
 ]

@@ -49,7 +49,7 @@ for name, estimate in (
     ("measured", change.estimate()),
 ):
     print(
-        f"{name:>9}: {estimate.value:+.5f} nats a token, 95% interval "
+        f"{name:>9}: {estimate.value:+.5f} nats per token, 95% interval "
         f"[{estimate.low:+.5f}, {estimate.high:+.5f}]"
     )
 print(f"    exact: {truth:+.5f}")

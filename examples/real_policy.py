@@ -70,6 +70,6 @@ for name, estimate in (
     ("measured change", change.estimate()),
 ):
     print(
-        f"{name:>16}: {estimate.value:+.4e} nats a token, 95% interval "
+        f"{name:>16}: {estimate.value:+.4e} nats per token, 95% interval "
         f"[{estimate.low:+.3e}, {estimate.high:+.3e}]"
     )

@@ -18,7 +18,10 @@ from entrometer.estimators import (
 from entrometer.estimators.estimate import t_quantile
 from entrometer.experiments.measure.config import MeasureConfig
 from entrometer.experiments.measure.plan import CheckpointPlan
-from entrometer.experiments.measure.tables import evaluated, updated
+from entrometer.experiments.measure.tables import (
+    read_evaluation_batch,
+    read_update_effect,
+)
 
 SPLITS = 500
 
@@ -40,9 +43,9 @@ def halves(
     """Coverage for every checkpoint, update and learning rate."""
     found = []
     for point in points:
-        batch = evaluated(config, point, store)
+        batch = read_evaluation_batch(point, store)
         for d, update in enumerate(point.updates):
-            moved = updated(batch, update, d, store)
+            moved = read_update_effect(batch, d, store)
             way = Weighting.PER_DECISION
             slope = linear_statistics(
                 batch.responses, batch.here, moved.tangents, weighting=way

@@ -24,7 +24,7 @@ def cost(store: Path) -> tuple[list[Check], dict[str, object]]:
     point = planned(PROMPTS, folds=FOLDS)
     (update,) = point.updates
     before = [*(h.rollouts for h in point.here), *point.here, update.step]
-    have([*before, update.words], store)
+    have([*before, update.texts], store)
     worker = Worker(store)
     policy = worker.checkpoint(point.subject).policy
     evaluation = point.read_batch(store)

@@ -4,7 +4,7 @@ import numpy as np
 import torch
 
 from entrometer.calculus import inner_products
-from entrometer.experiments.kernel.rows import gather, scores, sweeps
+from entrometer.experiments.kernel.products import gather, scores, sweeps
 from entrometer.policy.policy import Policy
 from entrometer.runs.rollouts import Rollouts
 

@@ -9,7 +9,7 @@ from torch.nn.functional import cross_entropy
 from benchmarks.kernel.inputs import Inputs
 from benchmarks.kernel.padded import labelled
 from entrometer import passes
-from entrometer.experiments.kernel.rows import scores
+from entrometer.experiments.kernel.products import scores
 from entrometer.policy import load_policy
 
 SEQUENCES = 8

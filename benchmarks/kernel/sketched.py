@@ -10,7 +10,7 @@ from entrometer import passes
 from entrometer.calculus import Sketch
 from entrometer.calculus.sketch import fold
 from entrometer.estimators.kernel import expected_sketch_error, sketch_error
-from entrometer.experiments.kernel.rows import scores
+from entrometer.experiments.kernel.products import scores
 from entrometer.policy import load_policy
 
 SIZES = (256, 1024, 4096, 16384)

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from benchmarks.enumerated import Enumerated, random_direction
 from benchmarks.harness import Check
+from benchmarks.oracle import dense_kernel
 from entrometer import calculus, oracles
 
 
@@ -22,13 +23,13 @@ def kernel(buckets: int = 512, seeds: int = 40) -> list[Check]:
     def scores(theta: calculus.Vector) -> Tensor:
         return (world.padded(theta)[0] * world.mask).sum(dim=1)
 
-    rows = calculus.per_sequence_gradients(scores, world.theta)
+    rows = dense_kernel.per_sequence_gradients(scores, world.theta)
     phi = {n: calculus.whiten({n: rows[n]}, {n: P[n]})[n] for n in rows}
-    mine = calculus.gram(
+    mine = dense_kernel.gram(
         lambda i, j: {n: x[i:j] for n, x in phi.items()}, len(dense), tile=17
     )
     eigenvalues = torch.linalg.eigvalsh(mine)
-    operator = calculus.score_kernel_operator(scores, world.theta, P)
+    operator = dense_kernel.score_kernel_operator(scores, world.theta, P)
     start = np.ones(len(dense))
     found = eigsh(operator, k=5, v0=start, return_eigenvectors=False)
     top = np.sort(found)[::-1]

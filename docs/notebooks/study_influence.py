@@ -14,7 +14,7 @@
 # # Which tokens drain entropy
 #
 # Every token of four recorded updates, with its influence on entropy and on expected reward
-# (`studies/influence`). Influence is per unit learning rate; a negative one on entropy drains. Each
+# (`studies/influence`). Influence is per unit learning rate; a negative influence drains entropy. Each
 # update is one batch of 8 prompts, of which 5, 6, 3 and 3 carry a gradient; standard errors are over
 # evaluation prompts, given that batch.
 
@@ -35,7 +35,7 @@ tokens.sort_values("entropy")[["checkpoint", *columns]].head(8)
 # ## A few tokens carry much of it
 #
 # The share of Σ|I_h|, the summed size of all influences on entropy, that the largest ones carry. They have
-# both signs, and the sizes are of noisy estimates. 1% of the tokens carry 32 to 73%
+# both signs, and the sizes are those of noisy estimates. 1% of the tokens carry 32 to 73%
 # (`python -m studies.influence_tables`).
 
 # %%
@@ -49,7 +49,7 @@ _ = ax.legend(frameon=False)
 # %% [markdown]
 # ## Batch, momentum, decay
 #
-# Tokens of this batch are a part of the step; the rest is momentum of those before.
+# The tokens of this batch are a part of the step; the rest is momentum of earlier batches.
 
 # %%
 rows = balance[balance["objective"] == "entropy"]
@@ -60,7 +60,7 @@ rows = balance[balance["objective"] == "entropy"]
 # %% [markdown]
 # ## Do cheap scores find them?
 #
-# Rank correlation of influence with what published remedies select by.
+# Rank correlation of influence with the scores that published remedies select by.
 
 # %%
 scores = pd.read_parquet(study / "scores.parquet")
@@ -68,10 +68,10 @@ token = scores.query("level == 'token' and target == 'entropy'")
 token.pivot_table("rho", "score", "checkpoint", sort=False).round(2)
 
 # %% [markdown]
-# ## Taking them out, predicted and observed
+# ## Removing them, predicted and observed
 #
-# Both are of the same prompts and share their noise: this tests the linear term and the fixed
-# preconditioner, not that other prompts would say the same.
+# Both are from the same prompts and share their noise: this tests the linear term and the fixed
+# preconditioner, not whether other prompts would agree.
 
 # %%
 removals = pd.read_parquet(study / "removals.parquet")

@@ -13,8 +13,8 @@
 # %% [markdown]
 # # Which remedy suits a checkpoint
 #
-# Nineteen losses at four checkpoints, each predicted by influence and really taken
-# (`studies/interventions`), and trainings to their end under eleven of them.
+# Nineteen losses at four checkpoints, each predicted by influence and taken (`studies/interventions`),
+# and complete trainings under eleven of them.
 
 # %%
 from pathlib import Path
@@ -47,7 +47,7 @@ kept.pivot_table("observed_gain", "name", "checkpoint", sort=False).round(4)
 # Gains over plain Dr-GRPO, in nats per token and in reward per response. One half of the prompts predicts
 # and the other observes the step: on the same half, both would share the noise of its prompts. R² has no
 # line fitted: 1 is exact, 0 as good as predicting no gain. GRPO's loss is so much larger that AdamW's second
-# moment answers within the step. The frontier is left out, for the half that predicts chose its tokens.
+# moment changes within the step. The frontier is left out, because the half that predicts chose its tokens.
 
 # %%
 taken = {"entropy": [], "reward": []}
@@ -86,10 +86,11 @@ ranked.groupby(key, sort=False)[["predicted by the other half", "observed_gain"]
 ).unstack("checkpoint").round(2)
 
 # %% [markdown]
-# ## Kept up
+# ## Used at every step
 #
-# Momentum gives a batch a tenth of its step at once and the rest over the steps that follow. A
-# loss that is kept up therefore comes to as much as ten times its gain a step, if nothing answers it:
+# AdamW takes a tenth of each step from the current batch; the rest of a batch's effect comes through
+# momentum in the following steps. The gain of a loss that is used at every step can therefore amount to
+# ten times its one-step gain per step, if nothing counteracts it:
 
 # %%
 bonus = tried.query("name == 'entropy-bonus' and objective == 'entropy'")
@@ -100,23 +101,23 @@ plain = both.query(
 plain = plain.set_index("checkpoint")["observed"]
 pd.DataFrame(
     {
-        "plain, a step": plain,
+        "plain, per step": plain,
         "bonus of 0.01, one step": bonus["observed_gain"],
-        "kept up": bonus["observed_gain"] / bonus["share"],
+        "used at every step": bonus["observed_gain"] / bonus["share"],
     }
 ).round(4)
 
 # %% [markdown]
-# So one of 0.03 could give back more than plain drains, and in [one training](training.py) under it entropy
-# rose until the policy was lost, within eight steps. One of 0.003 would then keep a third of the draining; in
+# So a bonus of 0.03 could return more than plain drains, and in [one training](training.py) under it entropy
+# rose until the policy was lost, within eight steps. A bonus of 0.003 would keep a third of the draining; in
 # its one training entropy was no higher than in the one plain training. How far two plain trainings differ
-# was not measured, so neither tells what such a bonus keeps (`python -m studies.long_run_tables`).
+# was not measured, so neither shows what such a bonus keeps (`python -m studies.long_run_tables`).
 #
-# ## Does one step foretell a training?
+# ## Does one step predict a training?
 #
 # Ten losses and plain with eight seeds on the tiny policy: gains over plain after one step, ranked with
-# gains at the end. With the losses as units the 95% interval of the mean ρ is [0.08, 0.78] (losses drawn
-# anew with replacement; `python -m studies.long_run_tables`).
+# gains at the end. With the losses as units the 95% interval of the mean ρ is [0.08, 0.78] (losses resampled
+# with replacement; `python -m studies.long_run_tables`).
 
 # %%
 one = pd.read_parquet(study / "one-step.parquet")
@@ -140,8 +141,8 @@ rho = [
 print(f"entropy: ρ = {np.mean(rho):.2f}, by seed {np.round(rho, 2)}")
 
 # %% [markdown]
-# And in size: the gain of one step, at most what it comes to when kept up, and what the trainings
-# gained over plain in each of their first 24 steps.
+# And in size: the gain of one step, the most that it can amount to if the loss is used at every step,
+# and what the trainings gained over plain in each of their first 24 steps.
 
 # %%
 share = 0.1 / (1 - 0.9**9)
@@ -150,7 +151,7 @@ one_step = first.groupby("loss").mean()
 pd.DataFrame(
     {
         "one step": one_step,
-        "kept up, at most": one_step / share,
-        "a step of the training": (means - means["dr-grpo"]) / 24,
+        "used at every step, at most": one_step / share,
+        "per step of the training": (means - means["dr-grpo"]) / 24,
     }
 ).round(4)

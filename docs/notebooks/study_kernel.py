@@ -13,9 +13,9 @@
 # %% [markdown]
 # # How training on one response moves another
 #
-# The Fisher kernel of 256 responses at four checkpoints (`studies/kernel`): how large it is beside
-# its diagonal, what its spectrum is, and whether it predicts what a step does to responses that
-# were held out.
+# The Fisher kernel of 256 responses at four checkpoints (`studies/kernel`): how large it is compared
+# with its diagonal, what its spectrum is, and whether it predicts what a step does to held-out
+# responses.
 
 # %%
 from pathlib import Path
@@ -32,7 +32,7 @@ whole.pivot_table(["effective_rank", "off_diagonal"], "step", "metric").round(2)
 # ## Spectrum
 #
 # Eigenvalues as shares of the trace, with the law of a Wishart matrix of the same trace and
-# spread. A long tail goes on where that law ends.
+# spread. A long tail continues where that law ends.
 
 # %%
 eigenvalues = pd.read_parquet(study / "eigenvalues.parquet")
@@ -55,12 +55,12 @@ cosine.pivot_table(["mean", "size"], "checkpoint", "block", sort=False).round(3)
 # %% [markdown]
 # ## Predicted and observed, held out
 #
-# The change of a response's log-prob by the next step; `own` is what the batch alone is predicted
-# to do, without momentum.
+# The change of a response's log-prob by the next step; `own` is the predicted effect of the
+# batch alone, without momentum.
 
 # %%
-seen = pd.read_parquet(study / "predictions.parquet")
-for name, part in seen.groupby("checkpoint", sort=False):
+predictions = pd.read_parquet(study / "predictions.parquet")
+for name, part in predictions.groupby("checkpoint", sort=False):
     r = np.corrcoef(part["predicted"], part["observed"])[0, 1]
     alone = np.corrcoef(part["own"], part["observed"])[0, 1]
     print(f"{name}: correlation {r:.3f}; of the batch alone {alone:.2f}")

@@ -13,18 +13,18 @@
 # %% [markdown]
 # # Ten minutes
 #
-# A policy so small that a laptop trains it in a minute: what does one of its steps do to its
-# entropy, because of which tokens, and what would a remedy change? No download, no account, no
-# GPU.
+# What does one step of a policy do to its entropy, because of which tokens, and what would a remedy
+# change? On a policy so small that a laptop trains it in a minute, without a download, an account or
+# a GPU.
 #
 # ## A training
 #
 # The command line is a function too. Eight steps of Dr-GRPO on sums, after some imitation that
-# teaches the format; every fourth step leaves a checkpoint with its AdamW, and every step the
-# batch that it was made from.
+# teaches the format. Every fourth step leaves a checkpoint with its AdamW state, and every step its
+# update batch.
 
 # %% tags=["remove-cell"]
-# A library of the trainer's asks for widgets that these pages do not have.
+# A library of the trainer warns about widgets that these pages do not have.
 import warnings
 
 warnings.filterwarnings("ignore", message="IProgress")
@@ -44,7 +44,7 @@ twin = runs / "twin"
 short = ["--steps", "8", "--save-every", "4", "--predict-every", "0"]
 _ = main(["train", "--recipe", "tiny-twin", "--run", str(twin), *short])
 # %% [markdown]
-# What each step logged is a table. Entropy is in nats a token.
+# The log of the steps is a table. Entropy is in nats per token.
 
 # %%
 em.read(twin).frame("metrics")[["step", "reward", "entropy/token", "grad_norm"]]
@@ -53,8 +53,7 @@ em.read(twin).frame("metrics")[["step", "reward", "entropy/token", "grad_norm"]]
 # ## What does the next step do to entropy?
 #
 # The step that training took after checkpoint 4, taken again at several learning rates. On the
-# same samples: the change that is really there, and its prediction from the slope along the
-# update.
+# same samples: the observed change, and its prediction from the slope along the update.
 
 # %%
 step = em.measure(
@@ -64,16 +63,16 @@ step
 
 # %%
 changes = step.frame("changes")
-told = changes.query("weighting == 'per_decision' and per == 'token'")
-told[["eta", "observed", "observed_low", "observed_high", "linear", "linear_se"]]
+chosen = changes.query("weighting == 'per_decision' and per == 'token'")
+chosen[["eta", "observed", "observed_low", "observed_high", "linear", "linear_se"]]
 
 # %%
 step.figures["change"]
 
 # %% [markdown]
-# Where the two curves part, the learning rate has left the linear regime. `error` in the same
-# table is their difference, known far better than either, since the noise of the samples is in
-# both.
+# Where the two curves separate, the learning rate has left the linear regime. `error` in the same
+# table is their difference, which is known far better than either, since both have the noise of the
+# same samples.
 #
 # ## Because of which tokens?
 #
@@ -88,8 +87,8 @@ tokens.sort_values("entropy")[
 ].head(8)
 
 # %% [markdown]
-# A negative influence drains. The report colours every response by it; below is the page that
-# `entrometer influence` writes.
+# A negative influence drains entropy. The report colours every response by influence; below is the
+# page that `entrometer influence` writes.
 
 # %%
 which.page(height=640)
@@ -97,8 +96,8 @@ which.page(height=640)
 # %% [markdown]
 # ## Which remedy?
 #
-# What one step under other losses would do, against plain Dr-GRPO, each predicted from the same
-# measurement of influence and then really taken.
+# What one step under other losses does, compared with plain Dr-GRPO, each predicted from the same
+# measurement of influence and then taken.
 
 # %%
 losses = ["entropy-bonus", "clip-cov", "positive-only", "grpo"]
@@ -112,8 +111,9 @@ remedies = em.compare(
 print(remedies)
 
 # %% [markdown]
-# Read the last sentences first: what is within noise is said to be. A batch is a part of its step
-# and momentum the rest, so a loss that is kept up does more a step than this one step shows.
+# Read the last sentences first: they say what is within noise. The batch is only a part of its step
+# and momentum is the rest, so a loss that is used at every step does more per step than this one step
+# shows.
 #
 # ## From here
 #

@@ -13,9 +13,9 @@
 # %% [markdown]
 # # Reading a training
 #
-# Progress, entropy, signal and evaluations of one training, and of several beside each other. The
-# runs here are SmolLM2-135M on sums: the reference run under plain Dr-GRPO (`studies/reference`), and
-# the same beginning under two entropy bonuses. Put your own directories in their place.
+# How did a training go, and how do several compare? Progress, entropy, signal and evaluations. The
+# runs are SmolLM2-135M on sums: the reference run under plain Dr-GRPO (`studies/reference`), and the
+# same start under two entropy bonuses. Replace them by your own directories.
 
 # %%
 from pathlib import Path
@@ -37,15 +37,15 @@ print(", ".join(plain.columns))
 # %% [markdown]
 # ## Progress, entropy and signal
 #
-# `entropy/token` is the entropy of the batch that was sampled, in nats a token;
+# `entropy/token` is the entropy of the batch that was sampled, in nats per token;
 # `frac_reward_zero_std` the share of prompts whose responses all have the same reward: they give
 # no gradient.
 
 # %%
 fig, axes = plt.subplots(1, 3, figsize=(10, 2.8), layout="constrained")
 shown = {
-    "reward": "reward a response",
-    "entropy/token": "entropy, nats a token",
+    "reward": "reward per response",
+    "entropy/token": "entropy, nats per token",
     "frac_reward_zero_std": "prompts without signal",
 }
 for ax, (column, label) in zip(axes, shown.items(), strict=True):
@@ -57,9 +57,9 @@ _ = axes[0].legend(frameon=False)
 # %% [markdown]
 # ## How far did the policy move?
 #
-# The KL divergence from the start, where a training logs it (`kl`; TRL does with `beta > 0`); these
-# did not. What every training has is the clip: the share of tokens whose ratio left the trust
-# region, 0 where each batch is used once.
+# The KL divergence from the start, if a training logs it (`kl`; TRL does with `beta > 0`); these did
+# not. Every training has the clip: the share of tokens whose ratio left the trust region, 0 if each
+# batch is used once.
 
 # %%
 plain[["step", "clip_ratio/region_mean", "grad_norm", "learning_rate"]].tail(4)
@@ -67,8 +67,8 @@ plain[["step", "clip_ratio/region_mean", "grad_norm", "learning_rate"]].tail(4)
 # %% [markdown]
 # ## Noise
 #
-# The gradient noise scale, in prompts: an update of fewer is mostly noise. A single step says
-# little of it; all of them together more.
+# The gradient noise scale, in prompts: a smaller update is mostly noise. A single step says little
+# about it; all of them together say more.
 
 # %%
 trace, signal = plain["noise_scale/trace"].sum(), plain["noise_scale/signal"].sum()
@@ -78,7 +78,7 @@ print(f"noise scale over all steps: {trace / signal:.0f} prompts; an update has 
 # ## Predicted and observed
 #
 # Every eighth step the trainer predicted what its step would do to entropy, and then measured it, on the
-# same held-out prompts: what the two share of the noise of those prompts is no evidence.
+# same held-out prompts, so that both have the noise of those prompts.
 
 # %%
 plain.dropna(subset="predicted_change/predicted").set_index("step")[
@@ -88,7 +88,7 @@ plain.dropna(subset="predicted_change/predicted").set_index("step")[
 # %% [markdown]
 # ## Evaluations
 #
-# `entrometer eval RUN` evaluates every checkpoint on problems that were held out; intervals are
+# `entrometer eval RUN` evaluates every checkpoint on held-out problems; intervals are
 # clustered by problem.
 
 # %%

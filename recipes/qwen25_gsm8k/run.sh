@@ -57,7 +57,7 @@ else
   quarters=("$RUNS"/train/checkpoint-{8,24,40,56})
   two=("$RUNS"/train/checkpoint-{8,40})
   late=("$RUNS/train/checkpoint-40")
-  problems=None
+  problems=0
   measure=(--prompts 2048 --variance-prompts 0)
   influence=(--prompts 512)
   kernel=(--updates sampled-1 --memory 32)

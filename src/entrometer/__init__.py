@@ -15,6 +15,7 @@ if TYPE_CHECKING:
         run,
     )
     from entrometer.api.result import Result, Trained, read
+    from entrometer.cli import main
     from entrometer.experiments.experiment import Experiment, register
 
 __all__ = [
@@ -27,6 +28,7 @@ __all__ = [
     "influence",
     "kernel",
     "load",
+    "main",
     "measure",
     "read",
     "register",
@@ -38,10 +40,11 @@ def __getattr__(name: str) -> Any:
     """Import the experiments on first use, so that `import entrometer` is fast."""
     if name not in __all__:
         raise AttributeError(f"module 'entrometer' has no attribute {name!r}")
+    from entrometer import cli
     from entrometer.api import calls, result
     from entrometer.experiments import experiment
 
-    homes = (result, calls, experiment)
+    homes = (result, calls, experiment, cli)
     return getattr(next(home for home in homes if hasattr(home, name)), name)
 
 

@@ -69,7 +69,7 @@ def test_a_crew_is_shown_with_its_rate_and_what_was_begun_again(clock, capsys):
         done=1.0, total=4.0, left=6, tokens=300, seconds=20.0, workers=8, retries=2
     )
     Ticker().work("measure", status)
-    told = "measure 25%, 6 passes to go, 15 tokens/s, 8 workers, 2 begun again\n"
+    told = "measure 25%, 6 passes to go, 15 tokens/s, 8 workers, 2 retries\n"
     assert capsys.readouterr().err == told
 
 

@@ -3,16 +3,18 @@ import pytest
 import torch
 from scipy.sparse.linalg import eigsh
 
+from benchmarks.oracle.dense_kernel import (
+    gram,
+    per_sequence_gradients,
+    score_kernel_operator,
+)
 from entrometer.calculus import (
     adam_preconditioner,
     dot,
-    gram,
     identity_preconditioner,
     inner_products,
     kernels,
     multiply,
-    per_sequence_gradients,
-    score_kernel_operator,
     whiten,
 )
 from entrometer.errors import InvalidValue, MissingKey, ShapeMismatch

@@ -9,6 +9,7 @@ from dataclasses import asdict
 import pytest
 
 from entrometer.cli import VERBS, main
+from entrometer.experiments.experiment import experiment_names
 from entrometer.recipes import RECIPES, recipe
 from entrometer.training.config import TrainConfig, read_config, save_config
 from tests.cli.conftest import CONFIG, strictly
@@ -17,14 +18,14 @@ from tests.cli.conftest import CONFIG, strictly
 def test_help_names_every_verb(capsys):
     assert main(["--help"]) == 0
     printed = capsys.readouterr().out
-    assert all(f"\n  {verb} " in printed for verb in VERBS)
+    assert all(f"\n  {verb} " in printed for verb in [*VERBS, *experiment_names()])
 
 
 PARTS = "import numpy, pyarrow.parquet, jaxtyping, tyro"
 """What a verb's settings and tables stand on."""
 
 
-@pytest.mark.parametrize("verb", ["", *VERBS])
+@pytest.mark.parametrize("verb", ["", *VERBS, *experiment_names()])
 def test_help_takes_little_more_than_its_parts_and_no_torch(verb):
     code = (
         "import sys; from entrometer.cli import main\n"
@@ -169,8 +170,8 @@ def test_the_same_command_with_resume_goes_on(tmp_path, capsys):
         (["train", "--run", "a", "--additional-steps", "1"], "--resume"),
         (["train", "--resume", "nowhere"], "is not a training run"),
         (["train", "--resume"], "expected --run DIRECTORY or --resume DIRECTORY"),
-        (["eval", "nowhere"], "is not a training run"),
-        (["eval"], "Missing from entrometer eval: RUN"),
+        (["eval", "nowhere"], "expected a checkpoint in nowhere"),
+        (["eval"], "expected at least one checkpoint"),
     ],
 )
 def test_mistakes_end_in_one_line_and_exit_code_2(arguments, said, capsys):
@@ -202,43 +203,38 @@ def test_eval_tells_what_is_left_and_then_does_it(trained, tmp_path, capsys):
     shutil.copytree(trained, run)
     arguments = ["eval", str(run), *EVALUATION, "--json"]
     assert main([*arguments, "--dry-run"]) == 0
-    told = strictly(capsys.readouterr().out)
-    assert (told["checkpoints"], told["responses"], told["shards_left"]) == (4, 24, 4)
-    assert told["seconds"] > 0
+    stage = strictly(capsys.readouterr().out)["stages"]["rollouts"]
+    assert (stage["passes"], stage["responses"], stage["done"]) == (4, 24, 0)
+    assert stage["seconds"] > 0
     assert not (run / "evaluation").exists()
     assert main(arguments) == 0
-    rows = strictly(capsys.readouterr().out)["rows"]
-    assert [row["step"] for row in rows] == [0, 1, 2, 3]
+    rows = strictly(capsys.readouterr().out)["results"]
+    assert list(dict.fromkeys(row["step"] for row in rows)) == [0, 1, 2, 3]
     assert main([*arguments, "--dry-run"]) == 0
-    told = strictly(capsys.readouterr().out)
-    assert (told["shards_left"], told["seconds"]) == (0, 0)
+    stages = strictly(capsys.readouterr().out)["stages"].values()
+    assert all(s["done"] == s["passes"] and s["seconds"] == 0 for s in stages)
 
 
-def test_eval_that_is_done_becomes_logs_of_inspect(trained, tmp_path, capsys):
+def test_an_evaluation_becomes_logs_of_inspect(trained, tmp_path, capsys):
     pytest.importorskip("inspect_ai")
     run, logs = tmp_path / "run", tmp_path / "logs"
     shutil.copytree(trained, run)
-    arguments = ["eval", str(run), *EVALUATION]
-    assert main(arguments) == 0
-    table = capsys.readouterr().out
-    done = {path: path.stat().st_mtime_ns for path in run.rglob("part-*.parquet")}
-    assert main([*arguments, "--inspect", str(logs)]) == 0
-    printed = capsys.readouterr().out
-    assert printed == f"{table}4 logs; inspect view --log-dir {logs}\n"
-    assert done == {path: path.stat().st_mtime_ns for path in done}
-    assert len(done) == len(list(logs.glob("checkpoint-*.eval"))) == 4
+    assert main(["eval", str(run), *EVALUATION, "--no-report", "--json"]) == 0
+    evaluated = strictly(capsys.readouterr().out)["run"]
+    assert main(["report", evaluated, "--inspect", str(logs)]) == 0
+    assert f"inspect: 4 logs in {logs}\n" in capsys.readouterr().out
+    assert len(list(logs.glob("checkpoint-*.eval"))) == 4
 
 
-def test_eval_misses_inspect_before_it_samples(trained, tmp_path, monkeypatch, capsys):
-    run = tmp_path / "run"
-    shutil.copytree(trained, run)
+def test_a_report_without_inspect_installed_says_so(
+    measured, tmp_path, monkeypatch, capsys
+):
     monkeypatch.setitem(sys.modules, "inspect_ai", None)
-    monkeypatch.delitem(
-        sys.modules, "entrometer.evaluation.inspect_logs", raising=False
-    )
-    assert main(["eval", str(run), "--inspect", str(tmp_path / "logs")]) == 2
+    module = "entrometer.experiments.evaluation.inspect_logs"
+    monkeypatch.delitem(sys.modules, module, raising=False)
+    arguments = ["report", str(measured), "--out", str(tmp_path / "page.html")]
+    assert main([*arguments, "--inspect", str(tmp_path / "logs")]) == 2
     assert "pip install 'entrometer[inspect]'" in capsys.readouterr().err
-    assert not (run / "evaluation").exists()
 
 
 @pytest.mark.parametrize(
@@ -265,16 +261,16 @@ def test_a_stop_says_how_to_go_on(monkeypatch, capsys):
     def stopped(arguments):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("entrometer.cli.measure.run", stopped)
-    assert main(["measure"]) == 130
-    assert "the same command with --resume goes on" in capsys.readouterr().err
+    monkeypatch.setattr("entrometer.cli.train.run", stopped)
+    assert main(["train"]) == 130
+    assert "resume with the same command and --resume" in capsys.readouterr().err
 
 
 def test_no_control_character_of_an_error_is_printed(tmp_path, capsys):
     save_config(TrainConfig(), tmp_path)
     path = tmp_path / "config.json"
     path.write_text(path.read_text().replace('"seed"', '"se\\u001b[2Jed"'))
-    assert main(["eval", str(tmp_path)]) == 2
+    assert main(["train", "--resume", str(tmp_path)]) == 2
     error = capsys.readouterr().err
     assert "se" in error
     assert all(c.isprintable() for c in error.rstrip("\n"))

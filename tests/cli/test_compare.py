@@ -57,7 +57,7 @@ def test_a_mistake_is_one_line(trained, tmp_path, capsys, arguments, said):
 
 
 def test_text_ranks_the_remedies_and_says_the_advice(compared):
-    text = read(compared).told(None)
+    text = read(compared).text()
     summary = json.loads((compared / "summary.json").read_bytes())
     assert all(sentence in text for sentence in summary["sentences"])
     for point in ("1/1", "2/2"):
@@ -90,8 +90,8 @@ def test_dry_run_tells_the_plan_and_writes_nothing(trained, tmp_path, capsys):
     text = capsys.readouterr().out
     # At ratio 1 plain and the bonus alone; all four after a step. One prompt was drawn
     # twice, so the half that judges has 7 of the 16 responses.
-    assert re.search(r"^judged +6 +0 +42 +0:\d\d$", text, re.MULTILINE)
-    assert re.search(r"^advanced +1 +0 +\d+ +0:\d\d$", text, re.MULTILINE)
+    assert re.search(r"^held-out-forward +6 +0 +42 +0:\d\d$", text, re.MULTILINE)
+    assert re.search(r"^policy-after-step +1 +0 +\d+ +0:\d\d$", text, re.MULTILINE)
     assert not run.exists()
 
 
@@ -105,4 +105,4 @@ def test_dry_run_of_what_is_done_times_nothing(compared, capsys, monkeypatch):
 
 def test_a_replay_comes_out_the_same(compared, tmp_path, capsys):
     assert main(["replay", str(compared), "--run", str(tmp_path / "new")]) == 0
-    assert "identical: every table of the comparison" in capsys.readouterr().out
+    assert "identical: every table of the compare run" in capsys.readouterr().out

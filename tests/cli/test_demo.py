@@ -13,24 +13,25 @@ from tests.cli.conftest import strictly
 @pytest.fixture
 def said(monkeypatch):
     """Settings of each verb that the demo runs, none of which does anything."""
-    told = {}
-    for name in ("train", "evaluate", "measure", "report"):
+    settings = {}
 
-        def run(settings, name=name):
-            print("some text")
-            told[name] = settings
-            return 0
+    def run(arguments):
+        print("some text")
+        settings[arguments[0]] = arguments[1:]
+        return 0
 
-        monkeypatch.setattr(getattr(demo, name), "run", run)
-    return told
+    monkeypatch.setattr(demo, "main", run)
+    return settings
 
 
 def test_every_verb_has_its_turn(said, tmp_path, capsys):
     assert main(["demo", "--run", str(tmp_path / "demo"), "--seed", "3"]) == 0
-    assert list(said) == ["train", "evaluate", "measure", "report"]
+    assert list(said) == ["train", "eval", "measure", "report"]
     assert said["train"][-2:] == ["--seed", "3"]
     out = capsys.readouterr().out
-    assert f"\n$ entrometer eval {tmp_path}/demo/train --problems 64\n" in out
+    assert (
+        f"\n$ entrometer eval {tmp_path}/demo/train --problems 64 --no-report\n" in out
+    )
     assert f"Open {tmp_path}/demo/report.html." in out
 
 
@@ -44,24 +45,23 @@ def test_a_demo_that_is_there_needs_resume(said, tmp_path, capsys):
     (tmp_path / "train").mkdir()
     (tmp_path / "train" / "config.json").touch()
     assert main(["demo", "--run", str(tmp_path)]) == 2
-    assert "go on with it by --resume" in capsys.readouterr().err
+    assert "resume it with --resume" in capsys.readouterr().err
     assert main(["demo", "--run", str(tmp_path), "--resume"]) == 0
     assert said["train"] == ["--run", str(tmp_path / "train"), "--resume"]
     assert "--resume" not in said["measure"]
 
 
 def test_a_verb_that_fails_ends_it(said, tmp_path, monkeypatch):
-    monkeypatch.setattr(demo.evaluate, "run", lambda settings: 2)
+    run = demo.main
+    monkeypatch.setattr(demo, "main", lambda x: 2 if x[0] == "eval" else run(x))
     assert main(["demo", "--run", str(tmp_path / "demo")]) == 2
     assert list(said) == ["train"]
 
 
 def test_the_commands_are_understood(tmp_path, capsys):
     """`--print-config` reads every setting and does nothing."""
-    page = tmp_path / "report.html"
-    for name, verb, settings in demo._commands(Demo(run=tmp_path), page)[:1]:
-        assert name == "train"
-        assert verb.run([*settings, "--print-config"]) == 0
+    (first, *_) = demo._commands(Demo(run=tmp_path), tmp_path / "report.html")
+    assert main([*first, "--print-config"]) == 0
     assert strictly(capsys.readouterr().out)["steps"] == demo.STEPS
 
 

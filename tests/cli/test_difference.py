@@ -3,8 +3,8 @@ import math
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from entrometer.cli.difference import first_difference
 
+from entrometer.cli.replay import first_difference
 from entrometer.runs import DamagedFile
 
 ROWS = [{"x": 1.0, "q": [0.0, math.nan]}, {"x": math.nan, "q": []}]

@@ -44,7 +44,7 @@ def test_measure_leaves_the_tables_of_the_verb(
 def test_a_result_is_the_text_of_the_verb_and_knows_its_tables(measured):
     found = em.read(measured)
     assert str(found).startswith(found.summary["sentences"][0])
-    assert repr(found) == f"<entropy change in {measured}: {', '.join(found.names)}>"
+    assert repr(found) == f"<measure in {measured}: {', '.join(found.names)}>"
     assert found.names[0] == "changes"
 
 
@@ -120,7 +120,7 @@ def test_a_training_is_not_written_over(trained):
 def test_a_checkpoint_without_its_training_asks_for_the_task(trained, tmp_path):
     alone = tmp_path / "checkpoint-2"
     alone.symlink_to(trained / "checkpoint-2")
-    with pytest.raises(InvalidValue, match="expected task, for"):
+    with pytest.raises(InvalidValue, match="expected task, because"):
         em.measure(alone)
 
 

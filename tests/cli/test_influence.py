@@ -24,12 +24,12 @@ def test_too_few_prompts_for_the_folds_are_one_line(trained, tmp_path, capsys):
     run = ["--run", str(tmp_path / "run"), "--prompts", "8", "--folds", "64"]
     assert main(["influence", *at(trained, 2), *run]) == 2
     error = capsys.readouterr().err
-    assert "one a fold" in error
+    assert "one per fold" in error
     assert error.count("\n") == 1
 
 
 def test_text_has_the_balance_the_most_draining_tokens_and_the_kinds(influenced):
-    text = read(influenced).told(None)
+    text = read(influenced).text()
     found = read_tables(influenced, InfluenceTables)
     summary = json.loads((influenced / "summary.json").read_bytes())
     assert all(sentence in text for sentence in summary["sentences"])
@@ -57,7 +57,7 @@ def test_dry_run_tells_the_plan_and_writes_nothing(trained, tmp_path, capsys):
     assert main([*arguments, "--dry-run"]) == 0
     text = capsys.readouterr().out
     assert re.search(r"^fold-gradient +4 +0 +12 +0:\d\d$", text, re.MULTILINE)
-    assert re.search(r"^forward along +8 +0 +48 +0:\d\d$", text, re.MULTILINE)
+    assert re.search(r"^forward after step +8 +0 +48 +0:\d\d$", text, re.MULTILINE)
     assert re.search(r"^update +4 +0 +32 +0:\d\d$", text, re.MULTILINE)
     assert re.search(r"^adjoint +1 +0 +8 +0:\d\d$", text, re.MULTILINE)
     assert re.search(r"^time: about \d:\d\d, from timing", text, re.MULTILINE)

@@ -46,7 +46,7 @@ def test_too_few_problems_are_one_line(trained, tmp_path, capsys):
 
 
 def test_text_has_the_whole_and_the_blocks(kernelled):
-    text = read(kernelled).told(None)
+    text = read(kernelled).text()
     found = read_tables(kernelled, KernelTables)
     summary = json.loads((kernelled / "summary.json").read_bytes())
     assert all(sentence in text for sentence in summary["sentences"])

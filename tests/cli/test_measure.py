@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from entrometer import read
-from entrometer.api import finished
+from entrometer.api import result
 from entrometer.cli import main
 from entrometer.experiments.requests import Worker
 from entrometer.runs import seal, verify
@@ -62,7 +62,7 @@ def test_checkpoints_of_unlike_trainings_are_refused(trained, tmp_path, capsys):
     save_config(replace(CONFIG, max_tokens=7), tmp_path)
     error = refusal(capsys, *at(trained, 2), *at(tmp_path, 2))
     assert "max_tokens=6" in error
-    assert "measure them apart" in error
+    assert "measure them separately" in error
 
 
 def test_a_checkpoint_that_is_not_there_is_told_the_nearest(trained, capsys):
@@ -86,7 +86,7 @@ def test_settings_of_ray_are_not_passed_over(trained, tmp_path, capsys, flag):
 
 def test_a_run_that_is_there_is_not_overwritten(trained, measured, capsys):
     error = refusal(capsys, *at(trained, 2), "--run", str(measured), *SMALL)
-    assert "go on with it by --resume, or choose another directory" in error
+    assert "resume it with --resume, or choose another directory" in error
 
 
 def test_no_recorded_update_says_what_to_do_and_leaves_the_place_free(
@@ -180,7 +180,7 @@ def test_passes_of_another_store_are_found(trained, measured, tmp_path, monkeypa
 
 
 def test_text_has_sentences_rows_warnings_and_the_report(measured):
-    text = read(measured).told(measured / "report.html")
+    text = read(measured).text(measured / "report.html")
     summary = json.loads((measured / "summary.json").read_bytes())
     assert all(sentence in text for sentence in summary["sentences"])
     assert text.count("checkpoint-2  recorded") == 4
@@ -190,7 +190,7 @@ def test_text_has_sentences_rows_warnings_and_the_report(measured):
 
 
 def test_missing_report_packages_do_not_cost_the_results(measured, monkeypatch, capsys):
-    monkeypatch.setattr(finished, "find_spec", lambda name: None)
+    monkeypatch.setattr(result, "find_spec", lambda name: None)
     assert read(measured).report() is None
     assert "pip install 'entrometer[report]'" in capsys.readouterr().err
 
@@ -200,7 +200,7 @@ def test_dry_run_tells_the_plan_and_writes_nothing(trained, tmp_path, capsys):
     arguments = ["measure", *at(trained, 2), "--run", str(run), *SMALL]
     assert main([*arguments, "--dry-run"]) == 0
     text = capsys.readouterr().out
-    assert re.search(r"^forward along +8 +0 +48 +0:\d\d$", text, re.MULTILINE)
+    assert re.search(r"^forward after step +8 +0 +48 +0:\d\d$", text, re.MULTILINE)
     assert re.search(r"^jvp2 +1 +0 +8 +0:\d\d$", text, re.MULTILINE)
     assert re.search(r"^time: about \d:\d\d, from timing", text, re.MULTILINE)
     assert "GPU-hours: 0 on cpu" in text

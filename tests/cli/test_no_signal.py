@@ -126,7 +126,7 @@ def test_a1_another_reward_than_the_recorded_one_is_refused(trained, tmp_path, c
     ("verb", "settings", "said"),
     [
         ("measure", SMALL, "the step moves nothing"),
-        ("influence", FEW, "is not told from 0"),
+        ("influence", FEW, "is not distinguishable from 0"),
         ("compare", FEW[:6], "no verdict"),
     ],
 )

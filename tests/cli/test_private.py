@@ -43,7 +43,10 @@ def left(tmp_path_factory) -> Path:
                 told = [verb, *at(lora, 2), "--run", str(run), *flags]
                 assert main([*told]) == 0
             logs = str(root / "runs" / "logs")
-            assert main(["eval", str(lora), "--problems", "2", "--inspect", logs]) == 0
+            told = ["eval", str(lora), "--problems", "2"]
+            assert main([*told, "--run", str(root / "runs" / "eval")]) == 0
+            evaluated = ["report", str(root / "runs" / "eval")]
+            assert main([*evaluated, "--inspect", logs]) == 0
             for run in ("lora", "measure", "influence"):
                 assert main(["report", str(root / "runs" / run)]) == 0
     return root

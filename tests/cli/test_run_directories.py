@@ -6,11 +6,13 @@ import shutil
 import pytest
 
 import entrometer as em
-from entrometer.api.settings import as_settings, run_directory, trained_settings
+from entrometer.api.settings import run_directory, trained_settings
 from entrometer.cli import main
 from entrometer.errors import InvalidValue
-from entrometer.experiments.measure import measure as experiment
+from entrometer.experiments import run as experiment
+from entrometer.experiments.measure import MEASURE
 from entrometer.experiments.measure.config import MeasureConfig
+from entrometer.experiments.settings import as_settings
 from entrometer.runs import hold, seal
 from tests.cli.conftest import SMALL, at
 
@@ -35,7 +37,7 @@ def default_name(run, **settings):
     paths = tuple(at(run, 2))
     asked = trained_settings(paths) | {"split": MeasureConfig.split} | settings
     config = MeasureConfig(checkpoints=paths, **as_settings(asked))
-    return run_directory("measure", config)
+    return run_directory(MEASURE, config)
 
 
 def refusal(capsys, *arguments):
@@ -77,13 +79,13 @@ def test_run_directories_of_a_killed_attempt_are_not_finished(
     run = tmp_path / "run"
     arguments = ["measure", *at(trained, 2), "--run", run, *SMALL]
 
-    def killed(run, *_, **__):
+    def killed(experiment, config, run, *_, **__):
         (run / "results").mkdir()
         (run / "summary.json").write_text("{}")
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
-        patched.setattr(experiment, "finish", killed)
+        patched.setattr(experiment, "_finish", killed)
         assert main([str(x) for x in arguments]) == 130
     capsys.readouterr()
     said = "stopped before its end"
@@ -91,7 +93,7 @@ def test_run_directories_of_a_killed_attempt_are_not_finished(
         assert said in refusal(capsys, verb, run)
     with pytest.raises(InvalidValue, match=said):
         em.read(run)
-    assert "an attempt that was stopped" in refusal(capsys, *arguments)
+    assert "a run that was stopped" in refusal(capsys, *arguments)
     assert main([*map(str, arguments), "--resume", "--no-report"]) == 0
     assert "holds a finished run" in refusal(capsys, *arguments)
     assert em.read(run).summary["title"]

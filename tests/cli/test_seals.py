@@ -74,7 +74,7 @@ def test_seals_the_update_of_another_step_is_refused_by_what_it_says(
     shutil.copy(update_path(training, 2), update_path(training, 3))
     error = refusal(capsys, "measure", *at(training, 2), "--run", tmp_path / "new")
     assert "step-00000003.parquet: expected the batch of step 3" in error
-    assert "it is of step 2" in error
+    assert "got the batch of step 2" in error
 
 
 def test_seals_a_checkpoint_is_compared_before_it_is_loaded(training):
@@ -134,7 +134,8 @@ def test_seals_what_has_no_manifest_is_called_unsealed(training, tmp_path, capsy
     expected = ["checkpoint-2", "training/config.json", "updates/step-00000003.parquet"]
     assert found["unsealed"] == expected
     for name in expected:
-        said = f"Unsealed: no manifest.json vouches for {name}."
+        said = f"Unsealed: no manifest.json lists {name}, so changes to it cannot"
+        said += " be detected."
         assert said in found["warnings"]
         assert said in str(em.read(run))
         assert said in (run / "report.html").read_text(encoding="utf-8")
@@ -147,7 +148,7 @@ def test_seals_a_report_of_unsealed_results_says_so(finished, capsys):
         str(finished): ["the results"]
     }
     page = (finished / "report.html").read_text(encoding="utf-8")
-    assert "Unsealed: no manifest.json vouches for the results." in page
+    assert "Unsealed: no manifest.json lists the results," in page
 
 
 def test_seals_a_training_with_a_damaged_newest_checkpoint_is_not_reported_shorter(

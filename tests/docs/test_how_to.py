@@ -1,12 +1,17 @@
 """What a guide tells people to write works as it stands there."""
 
 import re
+import sys
 from pathlib import Path
 from random import Random
+from types import ModuleType
 
 import torch
 
+from entrometer.cli import main
+from entrometer.experiments import experiment
 from entrometer.interventions import intervention
+from entrometer.runs.rows import table_classes
 from entrometer.tasks import Split, Task, registry, task
 from tests.interventions.on_policy import batch
 
@@ -42,3 +47,16 @@ def test_the_task_of_the_guide_is_a_task(monkeypatch):
     assert shout.score(problem, right).answer == 1.0
     assert shout.score(problem, right.lower()).answer == 0.0
     assert shout.prompt(problem).startswith("Shout")
+
+
+def test_the_experiment_of_the_guide_has_a_verb(monkeypatch, capsys):
+    monkeypatch.setattr(experiment, "_REGISTERED", dict(experiment._REGISTERED))
+    # Dataclasses look up the types of their fields in the module by name.
+    guide = ModuleType("sharpness")
+    monkeypatch.setitem(sys.modules, "sharpness", guide)
+    exec(written("experiment.md"), vars(guide))
+    assert experiment.experiment("sharpness") is guide.SHARPNESS
+    assert list(table_classes(guide.SharpnessTables).values()) == [guide.Sharpness]
+    assert guide.SHARPNESS.steps().plan is guide.plan
+    main(["--help"])
+    assert "sharpness Measure the entropy of checkpoints." in capsys.readouterr().out

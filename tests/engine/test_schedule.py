@@ -21,7 +21,7 @@ def test_the_longest_of_the_ready_goes_first():
 def test_what_the_store_has_is_dropped_and_what_waited_for_it_is_ready():
     a = Piece("a")
     schedule = Schedule([a, Piece("b", (a,))], {"a.txt"})
-    assert schedule.pieces == 1
+    assert schedule.count == 1
     assert taken(schedule) == "b"
 
 

@@ -72,7 +72,7 @@ def test_a_file_with_a_damaged_or_missing_shard_is_refused(tmp_path):
     with pytest.raises(DamagedFile, match="expected a vector in"):
         read(path)
     (tmp_path / "v.00001.safetensors").unlink()
-    with pytest.raises(DamagedFile, match=r"v.00001.safetensors is not there"):
+    with pytest.raises(DamagedFile, match=r"v.00001.safetensors is missing"):
         read(path)
 
 
@@ -87,7 +87,7 @@ def test_a_shard_that_was_written_over_is_not_taken_for_its_own(tmp_path):
     write_vectors(path, VECTOR.items(), about={"contains": "1"}, shard_bytes=30)
     with pytest.raises(KeyboardInterrupt):
         write_vectors(path, cut_short(), about={"contains": "2"}, shard_bytes=30)
-    with pytest.raises(DamagedFile, match=r"v.00000.safetensors is of another"):
+    with pytest.raises(DamagedFile, match=r"v.00000.safetensors belongs to another"):
         read(path)
 
 

@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 import yaml
 
-from entrometer.cli.measure import Measure
-from entrometer.cli.parse import parse
+from entrometer.cli.experiment_verb import command_of
+from entrometer.cli.flags import parse
+from entrometer.experiments.measure import MEASURE
 
 CLUSTER = Path(__file__).parents[2] / "examples/cluster"
 TASK = yaml.safe_load((CLUSTER / "skypilot.yaml").read_text())
@@ -29,7 +30,7 @@ def command(script):
 
 @pytest.mark.parametrize("name", SCRIPTS)
 def test_the_command_is_one_that_the_parser_takes(name):
-    asked = parse(Measure, command(SCRIPTS[name]), verb="measure")
+    asked = parse(command_of(MEASURE), command(SCRIPTS[name]), verb="measure")
     assert (asked.engine, asked.device, asked.worker_gpus) == ("ray", "cuda", 1)
     assert asked.address
     assert asked.resume
@@ -38,7 +39,7 @@ def test_the_command_is_one_that_the_parser_takes(name):
 
 @pytest.mark.parametrize("name", SCRIPTS)
 def test_store_and_run_lie_on_what_all_nodes_share(name):
-    asked = parse(Measure, command(SCRIPTS[name]), verb="measure")
+    asked = parse(command_of(MEASURE), command(SCRIPTS[name]), verb="measure")
     for path in (asked.store, asked.run):
         known = TASK["envs"].get(str(path).lstrip("$"), str(path))
         assert known.startswith(("/shared/", "$SHARED/"))

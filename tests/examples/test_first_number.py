@@ -1,4 +1,4 @@
-"""The README's example is the file that is run here."""
+"""The example of docs/python.md is the file that is run here."""
 
 import runpy
 from pathlib import Path
@@ -16,6 +16,6 @@ def test_first_number_prints_an_interval_that_holds_the_exact_value(capsys):
     assert low < exact < high
 
 
-def test_readme_shows_the_example_as_it_is():
+def test_the_page_shows_the_example_as_it_is():
     example = (ROOT / "examples/first_number.py").read_text()
-    assert example in (ROOT / "README.md").read_text()
+    assert example in (ROOT / "docs/python.md").read_text()

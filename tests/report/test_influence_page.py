@@ -14,7 +14,7 @@ from benchmarks.report.synthetic_influence import Shape, influence
 from benchmarks.report.synthetic_kernel import Shape as KernelShape
 from benchmarks.report.synthetic_kernel import kernel
 from entrometer.report import write_figures, write_report
-from entrometer.report.influence.markup import INFLUENCE, LENGTH
+from entrometer.report.influence.token_map import INFLUENCE, LENGTH
 from entrometer.report.influence.tokens import (
     context,
     draining_responses,

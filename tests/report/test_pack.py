@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from entrometer.report.influence.markup import (
+from entrometer.report.influence.token_map import (
     CODES,
     ERROR,
     INFLUENCE,

@@ -1,5 +1,6 @@
 import json
 import re
+from dataclasses import fields
 
 import numpy as np
 import pytest
@@ -12,6 +13,8 @@ from benchmarks.report.synthetic_kernel import kernel
 from entrometer.errors import InvalidValue
 from entrometer.report.read import read_runs
 from entrometer.runs import DamagedFile, seal, write_metrics
+from entrometer.runs.rows import write_rows
+from entrometer.runs.tables.evaluation import Evaluated
 
 
 @pytest.fixture
@@ -24,9 +27,19 @@ def training(tmp_path):
 
 
 def evaluation(run, key, responses):
-    (run / "evaluation" / key).mkdir(parents=True)
-    table = {"step": np.array([0.0]), "responses": np.array([responses])}
-    write_metrics(run / "evaluation" / key / "table.parquet", table)
+    directory = run / "evaluation" / key
+    (directory / "results").mkdir(parents=True)
+    numbers = [f.name for f in fields(Evaluated) if f.type is float]
+    row = Evaluated(
+        checkpoint="checkpoint-0",
+        step=0,
+        quantity="pass_at_1",
+        prompts=1,
+        responses=int(responses),
+        **dict.fromkeys(numbers, 0.5),
+    )
+    write_rows(directory / "results" / "results.parquet", Evaluated, [row])
+    seal(directory, about={"kind": "eval"})
 
 
 def test_a_run_is_known_by_its_content(new_run, training):

@@ -5,7 +5,8 @@ import torch
 from torch.distributions import Categorical
 
 from entrometer.errors import InvalidValue
-from entrometer.tokens import kept_entropy, token_entropy, token_logprobs
+from entrometer.tokens import token_entropy, token_logprobs
+from tests.tokens.unused_quantities import kept_entropy
 
 
 def random_logits(scale=2.0, dtype=torch.float64):

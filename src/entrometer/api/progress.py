@@ -57,7 +57,7 @@ class Ticker:
         self.tick(stage, step, steps, ", ".join(shown))
 
     def work(self, stage: str, status: "Status") -> None:
-        """Show the progress of an engine."""
+        """Print how many of an engine's passes are done, and how fast."""
         done, total = status.done, status.total
         parts = [f"{done / total:.0%}" if total else "", f"{status.left} passes to go"]
         if status.seconds:

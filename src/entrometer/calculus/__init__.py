@@ -19,10 +19,7 @@ from entrometer.calculus.derivatives import (
     vjp,
 )
 from entrometer.calculus.kernels import (
-    gram,
     inner_products,
-    per_sequence_gradients,
-    score_kernel_operator,
     whiten,
 )
 from entrometer.calculus.sketch import Sketch
@@ -58,16 +55,13 @@ __all__ = [
     "add",
     "clip_scale",
     "dot",
-    "gram",
     "identity_preconditioner",
     "inner_products",
     "jvp",
     "jvp2",
     "multiply",
     "norm",
-    "per_sequence_gradients",
     "scale",
-    "score_kernel_operator",
     "vjp",
     "whiten",
     "zeros_like",

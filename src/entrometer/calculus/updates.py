@@ -46,7 +46,7 @@ class Update:
     r"""$\mu$, the factor by which a past gradient fades each step ($\beta_1$)."""
 
     def part(self, gradient_part: Vector) -> dict[str, Tensor]:
-        r"""Return the part $v_i = -\kappa P g_i$ of the update that is due to $g_i$.
+        r"""Return the part $v_i = -\kappa P g_i$ of $v$, at a learning rate of 1.
 
         $g_i$ is before clipping, with $\sum_i g_i = g$.
         """

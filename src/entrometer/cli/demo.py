@@ -79,10 +79,12 @@ def _commands(command: Demo, page: Path) -> list[list[str]]:
     how = f"--updates recorded sampled-1 --seed {command.seed} --no-report"
     started = (training / "config.json").is_file()
     again = ["--resume"] if (measurement / "config.json").is_file() else []
+    evaluated = any(training.glob("evaluation/*/config.json"))
+    evaluate = ["eval", str(training), "--problems", "64", "--no-report"]
     run, out = str(measurement), str(page)
     return [
         ["train", "--run", str(training), *(["--resume"] if started else new.split())],
-        ["eval", str(training), "--problems", "64"],
+        [*evaluate, *(["--resume"] if evaluated else [])],
         ["measure", str(checkpoint), "--run", run, *how.split(), *again],
         ["report", run, str(training), "--out", out],
     ]

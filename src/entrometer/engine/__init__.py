@@ -1,4 +1,4 @@
-"""Where work is carried out: in this process, or on a Ray cluster (`on_ray`)."""
+"""Engines that run requests: in this process, or on a Ray cluster (`ray_engine`)."""
 
 from entrometer.engine.local import LocalEngine
 from entrometer.engine.manifest import Manifest, read_log
@@ -13,6 +13,7 @@ from entrometer.engine.work import (
     quiet,
 )
 
+# Without `ray_engine`: the package works where Ray is not installed.
 __all__ = [
     "Engine",
     "FailedWork",

@@ -1,4 +1,4 @@
-"""The workers of the engine on Ray: actors, as many as the cluster holds."""
+"""Ray actors that run requests, one worker per actor."""
 
 import time
 from collections.abc import Hashable
@@ -17,11 +17,12 @@ if TYPE_CHECKING:
     from entrometer.engine.ray_engine import RayEngine
 
 LOOK = 2.0
-"""Seconds between looks at what the cluster holds."""
+"""Seconds between two queries of the cluster's capacity."""
 
 _STILLBORN = 32
-"""Workers in a row that may be lost before they began."""
+"""Most actors in a row that may die before their worker is created."""
 
+# A node or process that disappears, not an error of the request: retried more often.
 DEAD = (
     exceptions.RayActorError,
     exceptions.WorkerCrashedError,
@@ -33,14 +34,16 @@ DEAD = (
 
 
 class RemoteWorker:
-    """A worker in a process of its own."""
+    """A worker in an actor's process."""
 
     def __init__(self, make_worker: MakeWorker, store: str, token: str) -> None:
         self._store = Path(store)
+        # A node without the shared file system may have an empty directory by the same
+        # name, so the driver's token file is checked, not the directory.
         if not (self._store / token).exists():
             raise FileNotFoundError(
                 f"expected the store {store} on every node, got a node without it; "
-                "give --store on storage that all of them mount"
+                "give --store on storage that all nodes mount"
             )
         self._worker = make_worker(self._store)
 
@@ -49,7 +52,8 @@ class RemoteWorker:
         return True
 
     def run(self, work: Work) -> Row | None:
-        """The row of a piece; None if another has made it meanwhile."""
+        """Return the log row of a request; None if the store has its result by now."""
+        # An actor that was reported dead may still have written the result.
         if work.path(self._store).exists():
             return None
         return run_timed(work, self._worker, self._store)
@@ -57,7 +61,7 @@ class RemoteWorker:
 
 @dataclass
 class Actor:
-    """An actor, what it has loaded, and what it is at."""
+    """An actor, the model that it has loaded, and the request that it runs."""
 
     actor: Any
     required_model: Hashable = None
@@ -65,92 +69,95 @@ class Actor:
 
 
 class ActorPool:
-    """The actors: as many as the cluster holds, whoever dies is replaced."""
+    """As many actors as the cluster has room for; dead actors are replaced."""
 
     def __init__(self, engine: "RayEngine", store: Path, worker: MakeWorker) -> None:
         self._engine, self._store, self._worker = engine, store, worker
         self._token = f".seen-{token_hex(8)}"
         (store / self._token).touch()
-        made: Any = ray.remote(RemoteWorker)
-        self._class = made.options(num_cpus=engine.cpus, num_gpus=engine.gpus)
-        self._coming: dict[Any, Any] = {}
+        remote: Any = ray.remote(RemoteWorker)
+        self._class = remote.options(num_cpus=engine.cpus, num_gpus=engine.gpus)
+        self._starting: dict[Any, Any] = {}
         self.idle: list[Actor] = []
         self.busy: dict[Any, Actor] = {}
         self._looked = 0.0
-        self._room = 0
+        self._capacity = 0
         self._stillborn = 0
 
     @property
     def workers(self) -> int:
-        """Those who are there."""
+        """Number of actors whose worker has been created."""
         return len(self.idle) + len(self.busy)
 
     @property
     def awaited(self) -> list[Any]:
-        """What a wait can end with."""
-        return [*self.busy, *self._coming]
+        """References of running requests and starting actors, for `ray.wait`."""
+        return [*self.busy, *self._starting]
 
     def grow(self, wanted: int) -> None:
-        """Ask for more actors, as far as there is work and room for them."""
+        """Start actors up to the number wanted, as far as the cluster has room."""
         now = time.monotonic()
+        # Listing the nodes asks the cluster's head, which must not happen per result.
         if now - self._looked > LOOK:
-            self._looked, self._room = now, self._holds()
-        room = min(self._room, self._engine.workers or self._room)
-        for _ in range(min(room, wanted) - self.workers - len(self._coming)):
+            self._looked, self._capacity = now, self._fitting()
+        most = min(self._capacity, self._engine.workers or self._capacity)
+        for _ in range(min(most, wanted) - self.workers - len(self._starting)):
             actor = self._class.remote(self._worker, str(self._store), self._token)
-            self._coming[actor.ready.remote()] = actor
+            self._starting[actor.ready.remote()] = actor
 
     def arrived(self, ref: Any) -> bool:
-        """Take in an actor, if that is what the reference is about."""
-        if ref not in self._coming:
+        """Return whether a reference is of a starting actor; add the actor if alive."""
+        if ref not in self._starting:
             return False
-        actor = self._coming.pop(ref)
+        actor = self._starting.pop(ref)
         try:
             ray.get(ref)
         except DEAD as error:
-            # An actor that cannot begin says why; one that was taken away does not.
             self._stillborn += 1
+            # Ray names the creation task if `RemoteWorker.__init__` raised, which no
+            # retry mends. An actor whose node was taken away is started again.
             if "creation task" in str(error) or self._stillborn > _STILLBORN:
                 raise FailedWork(
-                    f"expected a worker to begin, got {one_line(error)}; mend the "
-                    "cause, then go on with --resume"
+                    f"expected a worker to start, got {one_line(error)}; fix the "
+                    "cause, then resume with --resume"
                 ) from error
             return True
         self._stillborn = 0
         self.idle.append(Actor(actor))
         return True
 
-    def hand(self, member: Actor, work: Work) -> None:
-        """Give an idle member a piece."""
-        member.work, member.required_model = work, work.required_model
-        self.busy[member.actor.run.remote(work)] = member
+    def start(self, actor: Actor, work: Work) -> None:
+        """Run a request on an idle actor."""
+        actor.work, actor.required_model = work, work.required_model
+        self.busy[actor.actor.run.remote(work)] = actor
 
     def dismiss(self) -> None:
-        """Let all of them go."""
-        members = [*self.idle, *self.busy.values()]
-        for actor in [*self._coming.values(), *(m.actor for m in members)]:
+        """Stop all actors."""
+        started = [a.actor for a in (*self.idle, *self.busy.values())]
+        # Killed, not asked to end: results are renamed into place once complete, so a
+        # stopped request leaves nothing that could be taken for a result.
+        for actor in [*self._starting.values(), *started]:
             ray.kill(actor)
         (self._store / self._token).unlink(missing_ok=True)
 
     @property
-    def asked(self) -> dict[str, float]:
-        """What a worker takes of a node, as Ray names it."""
-        asked = {"CPU": self._engine.cpus, "GPU": self._engine.gpus}
-        return {name: number for name, number in asked.items() if number}
+    def resources(self) -> dict[str, float]:
+        """Resources per worker, by Ray's names."""
+        taken = {"CPU": self._engine.cpus, "GPU": self._engine.gpus}
+        return {name: number for name, number in taken.items() if number}
 
-    def _holds(self) -> int:
-        """Workers that fit, node by node: none is spread over two."""
+    def _fitting(self) -> int:
+        # Node by node: an actor cannot take resources of two nodes.
         nodes: list[dict[str, Any]] = ray.nodes()  # type: ignore[no-untyped-call]
-        fit = [
-            min(int(node["Resources"].get(k, 0) / n) for k, n in self.asked.items())
-            for node in nodes
-            if node["Alive"]
-        ]
-        return sum(fit)
+        return sum(
+            min(int(n["Resources"].get(k, 0) / x) for k, x in self.resources.items())
+            for n in nodes
+            if n["Alive"]
+        )
 
 
 def one_line(error: BaseException) -> str:
-    """The last line of an error, with its kind."""
+    """Return the type and the last line of an error."""
     text = str(error).strip() or type(error).__name__
-    last = text.splitlines()[-1]
-    return f"{type(error).__name__}: {last[:300]}"
+    # The last line: Ray puts the remote traceback before the message.
+    return f"{type(error).__name__}: {text.splitlines()[-1][:300]}"

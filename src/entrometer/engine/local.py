@@ -1,4 +1,4 @@
-"""The engine that needs nothing: one worker in this process."""
+"""An engine with one worker in this process."""
 
 import time
 from pathlib import Path
@@ -9,47 +9,36 @@ from entrometer.engine.manifest import Manifest, result_sha256, store_trouble
 from entrometer.engine.schedule import name_of
 from entrometer.engine.work import MakeWorker, Progress, Row, Status, Work, Works
 
+# Random, not the host name: stores are shared, and names of machines are private.
 _PROCESS = token_hex(4)
-"""Tells this process from others, without the name of the machine."""
 
 
 class LocalEngine:
-    """Carries work out in the order in which it is asked for.
-
-    The first error ends it: whoever is at the machine wants to know at once, and goes
-    on from there.
-    """
+    """Runs requests in the order they are given; the first error ends the run."""
 
     def run(
         self, works: Works, *, worker: MakeWorker, store: Path, progress: Progress
     ) -> list[Row]:
-        """One piece after another."""
+        """Run the requests that the store lacks; return their log rows."""
         manifest = Manifest(store)
         named = {name_of(work): work for work in works}
         wanted = [work for name, work in named.items() if name not in manifest]
         total, done = sum((work.cost for work in wanted), start=0.0), 0.0
-        hand, rows, tokens = worker(store), [], 0
+        local_worker, rows, tokens = worker(store), [], 0
         began = time.perf_counter()
         for number, work in enumerate(wanted, 1):
-            row = run_timed(work, hand, store)
+            row = run_timed(work, local_worker, store)
+            # Logged one by one, so that a stopped run can be resumed with its hashes.
             manifest.add(row)
             rows.append(row)
             done, tokens = done + work.cost, tokens + row.tokens
-            progress(
-                Status(
-                    done=done,
-                    total=total,
-                    left=len(wanted) - number,
-                    tokens=tokens,
-                    seconds=time.perf_counter() - began,
-                    note=work.kind,
-                )
-            )
+            left, seconds = len(wanted) - number, time.perf_counter() - began
+            progress(Status(done, total, left, tokens, seconds, note=work.kind))
         return rows
 
 
 def run_timed(work: Work, worker: Any, store: Path) -> Row:
-    """Carry out a piece, and tell what it took."""
+    """Run a request; return its log row."""
     began = time.perf_counter()
     with store_trouble(store):
         work.run(worker)
@@ -59,5 +48,6 @@ def run_timed(work: Work, worker: Any, store: Path) -> Row:
         tokens=work.tokens(store),
         seconds=time.perf_counter() - began,
         where=_PROCESS,
+        # Of the bytes as written, which a resume compares before it reuses them.
         sha256=result_sha256(work.path(store)),
     )

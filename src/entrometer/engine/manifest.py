@@ -1,15 +1,17 @@
-"""The manifest of a store: which results are there, and who made them when.
+"""The results in a store, and the log of the requests that made them.
 
-A result is there when its file is: it takes its name only once it is whole. The log
-beside them is for people, and for whoever counts.
+A result is complete if its file exists, because the file gets its name last. The log
+adds hashes, seconds and tokens.
 """
 
 import errno
 import json
 import os
+from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
+from functools import cached_property
 from pathlib import Path
 
 from entrometer.engine.vectors import vector_shards
@@ -19,6 +21,7 @@ from entrometer.runs.content import content_key, file_sha256
 
 LOG = "manifest.jsonl"
 
+# Errors that the user can remedy; any other is a fault and is raised as it is.
 _TROUBLE = {
     errno.ENOSPC: "make room",
     errno.EDQUOT: "make room",
@@ -29,40 +32,32 @@ _TROUBLE = {
 
 
 class Manifest:
-    """What a store holds."""
+    """The results that a store has."""
 
     def __init__(self, store: Path) -> None:
-        """Look at the store once: its names are kept in memory from here on."""
+        """List the store once."""
         self._store = store
-        entries = os.scandir(store) if store.is_dir() else ()
-        self._names = {entry.name for entry in entries}
-        self._log: tuple[dict[str, set[str]], int] | None = None
+        # Kept in memory: on network storage, one listing replaces thousands of lookups.
+        self._names = set(os.listdir(store)) if store.is_dir() else set()
 
     def __contains__(self, name: object) -> bool:
         return name in self._names
 
     def require_whole(self, name: str) -> None:
-        """Refuse a result whose bytes are none that the log lists under its name.
-
-        A result that the log does not list, because its driver was killed in between,
-        is left to the checks of its reader.
-        """
-        listed = self._listed()[0].get(name, set()) - {""}
+        """Raise if a result's hash is not among those that the log has for it."""
+        # No hash: an older log, or a driver that was killed before it wrote the line.
+        # The result is then left to the checks of its reader.
+        listed = self._listed[0].get(name, set()) - {""}
         path = self._store / name
         if listed and result_sha256(path) not in listed:
             raise DamagedFile(
                 f"{path}: expected the content that {LOG} lists, got another; delete "
-                "the file, then go on with --resume"
+                "the file, then resume with --resume"
             )
 
     def notes(self, reused: Iterable[str], made: Iterable[str]) -> Iterator[str]:
-        """Yield what a reader of the results should know of the log.
-
-        Args:
-            reused: Results of the store that are used as they are.
-            made: Results that are computed because the store lacks them.
-        """
-        listed, unreadable = self._listed()
+        """Yield warnings on `reused` and newly `made` results that the log disputes."""
+        listed, unreadable = self._listed
         if unreadable:
             yield (
                 f"{self._store / LOG}: {unreadable} lines cannot be read; the passes "
@@ -81,37 +76,35 @@ class Manifest:
                 f"computed again, such as {lost[0]}"
             )
 
+    @cached_property
     def _listed(self) -> tuple[dict[str, set[str]], int]:
-        """Hashes of each result that the log lists, and lines that cannot be read."""
-        if self._log is None:
-            hashes: dict[str, set[str]] = {}
-            rows, unreadable = _parse(self._store)
-            for row in rows:
-                # Two processes may have made the same result, with other rounding.
-                hashes.setdefault(row.name, set()).add(row.sha256)
-            self._log = hashes, unreadable
-        return self._log
+        """Hashes of each result in the log, and the number of unreadable lines."""
+        hashes: dict[str, set[str]] = defaultdict(set)
+        rows, unreadable = _parse(self._store)
+        for row in rows:
+            # A set: two processes may have made the same result, with other rounding.
+            hashes[row.name].add(row.sha256)
+        return hashes, unreadable
 
     def add(self, row: Row) -> None:
-        """Note that a result is there."""
+        """Append the row of a new result to the log."""
         self._names.add(row.name)
         with store_trouble(self._store), open(self._store / LOG, "ab+") as file:
             end = file.seek(0, os.SEEK_END)
             file.seek(max(0, end - 1))
-            if file.read() not in (b"", b"\n"):
-                # A crash cut the last line short: it stays a line of its own.
-                file.write(b"\n")
+            # If a crash cut the last line short, this row must not be appended to it.
+            start = b"" if file.read() in (b"", b"\n") else b"\n"
             line = asdict(row) | {"check": _check(row)}
-            file.write(json.dumps(line).encode() + b"\n")
+            # One write, so that lines of two processes do not mix.
+            file.write(start + json.dumps(line).encode() + b"\n")
 
 
 def read_log(store: Path) -> list[Row]:
-    """The rows of a store; a line that a crash cut short is passed over."""
+    """Return the log rows of a store, without lines that cannot be read."""
     return _parse(store)[0]
 
 
 def _parse(store: Path) -> tuple[list[Row], int]:
-    """Rows of the log, and how many of its lines are none."""
     rows: list[Row] = []
     unreadable = 0
     if not (store / LOG).is_file():
@@ -131,21 +124,20 @@ def _parse(store: Path) -> tuple[list[Row], int]:
 
 
 def _check(row: Row) -> str:
-    """Eight digits of a hash, by which an altered line is seen."""
+    # Short, because it only has to reveal damage, and the log is read by people.
     return content_key(asdict(row))[:8]
 
 
 def result_sha256(path: Path) -> str:
-    """Return the hash of a result, over all files of one that has several."""
-    files = [path, *vector_shards(path)]
-    if len(files) == 1:
-        return file_sha256(path)
-    return content_key({file.name: file_sha256(file) for file in files})
+    """Return the hash of a result, over all its files if it has several."""
+    hashes = {file.name: file_sha256(file) for file in (path, *vector_shards(path))}
+    # One file keeps its plain SHA-256, which any tool can compare.
+    return content_key(hashes) if len(hashes) > 1 else hashes[path.name]
 
 
 @contextmanager
 def store_trouble(store: Path) -> Iterator[None]:
-    """Say what to do where a store is full or may not be written to."""
+    """Raise StoreTrouble with a remedy if a store is full or not writable."""
     try:
         yield
     except OSError as error:
@@ -154,6 +146,6 @@ def store_trouble(store: Path) -> Iterator[None]:
         raise StoreTrouble(
             error.errno,
             f"expected to write results into {store}, got "
-            f"{os.strerror(error.errno)!r}; {_TROUBLE[error.errno]}, then go on with "
-            "--resume: nothing that was finished is lost",
+            f"{os.strerror(error.errno)!r}; {_TROUBLE[error.errno]}, then resume with "
+            "--resume: no finished pass is lost",
         ) from error

@@ -1,6 +1,6 @@
 """A Ray cluster for one command: on the loopback interface, behind a token.
 
-Whoever reaches a port of a Ray cluster and is not asked for a token can run code on it.
+Without a token, anyone who reaches a port of a Ray cluster can run code on it.
 Which interfaces Ray listens on and whether it asks for a token depend on its release
 and on the user's environment. For a cluster that Entrometer starts, both are set here.
 """
@@ -19,7 +19,7 @@ from ray._private import ray_constants
 
 @contextmanager
 def own_cluster() -> Iterator[None]:
-    """Start a cluster on this machine with a token of its own; end it afterwards."""
+    """Start a cluster on this machine with its own token; stop it afterwards."""
     settings = {
         "RAY_AUTH_MODE": "token",
         "RAY_AUTH_TOKEN": secrets.token_hex(32),
@@ -29,13 +29,14 @@ def own_cluster() -> Iterator[None]:
         ray_constants.ENABLE_RAY_CLUSTERS_ENV_VAR: "0",
     }
     before = {name: os.environ.get(name) for name in settings}
+    # Ray copied the switch into this constant when it was imported.
     clusters = ray_constants.ENABLE_RAY_CLUSTER
     try:
         os.environ.update(settings)
         ray_constants.ENABLE_RAY_CLUSTER = False
         _read_environment()
-        # "local" starts a cluster even where RAY_ADDRESS names another. Nobody has the
-        # token, so a dashboard could not be looked at.
+        # "local" starts a cluster even if RAY_ADDRESS names another. No dashboard: no
+        # browser has the token.
         ray.init(
             address="local",
             include_dashboard=False,
@@ -52,8 +53,8 @@ def own_cluster() -> Iterator[None]:
 
 
 def _read_environment() -> None:
-    """Let Ray read again what it read from the environment when it was imported."""
-    # In this order: without a token, a thread that still runs in the mode that needs
+    # Ray read the environment when it was imported, so it must read it again. In this
+    # order: without a token, a thread that still runs in the mode that needs
     # one would end the process.
     compiled: Any = _raylet
     compiled.Config.initialize("")

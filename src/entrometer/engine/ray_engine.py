@@ -1,4 +1,4 @@
-"""The engine on a Ray cluster: a worker an actor, a model a worker."""
+"""An engine on a Ray cluster: one worker per actor, one model per worker."""
 
 import logging
 import math
@@ -14,6 +14,7 @@ import ray
 from ray import exceptions
 
 from entrometer.engine.actor_pool import DEAD, LOOK, ActorPool, one_line
+from entrometer.engine.by_value import pickled_by_value
 from entrometer.engine.manifest import Manifest, store_trouble
 from entrometer.engine.own_cluster import own_cluster
 from entrometer.engine.schedule import Schedule
@@ -29,52 +30,56 @@ from entrometer.engine.work import (
 from entrometer.errors import EntrometerError, InvalidValue
 
 _MOST_FAILED = 8
-"""Pieces that are given up before all is: then it is not the pieces."""
+"""Stop after more failed requests than this: the cause is then systemic."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class RayEngine:
-    """Carries work out on the nodes of a cluster that see the store.
+    """Runs requests on the nodes of a cluster that mount the store.
 
-    Nodes may come and go. A worker that dies loses the piece that it was at, which
-    another begins again; whatever happens, a piece is in the store once, and whole.
+    Nodes may come and go: if a worker dies, another runs its request again. A result is
+    in the store once, and complete.
     """
 
     address: str | None = None
     """Address of a cluster; None starts one that only this machine can reach."""
 
     workers: int = 0
-    """At most so many at a time; 0 for as many as the cluster holds."""
+    """Most workers at a time; 0 for as many as the cluster has room for."""
 
     cpus: float = 1.0
     gpus: float = 0.0
-    """What a worker takes of a node."""
+    """Cores and GPUs per worker."""
 
     def __post_init__(self) -> None:
-        """Refuse what no cluster could hold."""
+        """Raise for workers that no cluster could have."""
         taken = (self.cpus, self.gpus)
         if self.workers < 0 or min(taken) < 0 or not 0 < sum(taken) < math.inf:
             raise InvalidValue(
-                "expected workers from 0, and of a worker's cores and GPUs none below "
-                f"0 and one above, got {self.workers}, {self.cpus} and {self.gpus}; "
+                "expected workers of at least 0, and cores and GPUs per worker of at "
+                "least 0 with a sum above 0, got "
+                f"{self.workers}, {self.cpus} and {self.gpus}; "
                 "change --workers, --worker-cpus or --worker-gpus"
             )
 
     def run(
         self, works: Works, *, worker: MakeWorker, store: Path, progress: Progress
     ) -> list[Row]:
-        """Hand out the longest first, and begin again what is lost."""
+        """Run the requests that the store lacks; return their log rows."""
         manifest = Manifest(store)
         schedule = Schedule(works, manifest)
-        if not schedule.pieces:
+        if not schedule.count:
             return []
-        with _cluster(self.address):
+        # Requests of a user's experiment are pickled with their code as well.
+        modules = getattr(worker, "modules", ())
+        with _cluster(self.address), pickled_by_value(modules):
             with store_trouble(store):
-                crew = ActorPool(self, store.resolve(), worker)
+                # Absolute: actors start in another directory.
+                pool = ActorPool(self, store.resolve(), worker)
             try:
-                return _Driver(schedule, manifest, crew, progress).run()
+                return _Driver(schedule, manifest, pool, progress).run()
             finally:
-                crew.dismiss()
+                pool.dismiss()
 
 
 @contextmanager
@@ -94,11 +99,10 @@ def _cluster(address: str | None) -> Iterator[None]:
 
 
 def _connect(address: str) -> None:
-    """Join a cluster, whose settings are its own."""
     try:
         host, colon, port = address.rpartition(":")
         if colon and port.isdigit():
-            # Ray itself tries for minutes.
+            # Ray itself retries for minutes before it reports a closed port.
             socket.create_connection((host, int(port)), timeout=10.0).close()
         ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR)
     except OSError as error:
@@ -109,101 +113,96 @@ def _connect(address: str) -> None:
 
 
 class NoCluster(EntrometerError, ConnectionError):
-    """No cluster where one was expected."""
+    """No Ray cluster answers at an address."""
 
 
 @dataclass
 class _Driver:
-    """Hands out, takes back, and keeps the books."""
+    """Gives requests to actors, and logs their results."""
 
     schedule: Schedule
     manifest: Manifest
-    crew: ActorPool
+    pool: ActorPool
     progress: Progress
     rows: list[Row] = field(default_factory=list)
     cost: float = 0.0
     tokens: int = 0
 
     def run(self) -> list[Row]:
-        self._began = time.perf_counter()
-        self._total = self.schedule.cost
-        while self.schedule.ready or self.crew.busy:
-            self.crew.grow(self.schedule.ready + len(self.crew.busy))
-            while self.crew.idle and self.schedule.ready:
-                member = self.crew.idle.pop()
-                work = self.schedule.take(member.required_model)
+        self._began, self._total = time.perf_counter(), self.schedule.cost
+        while self.schedule.ready or self.pool.busy:
+            self.pool.grow(self.schedule.ready + len(self.pool.busy))
+            while self.pool.idle and self.schedule.ready:
+                actor = self.pool.idle.pop()
+                work = self.schedule.take(actor.required_model)
                 assert work is not None
-                self.crew.hand(member, work)
-            awaited = self.crew.awaited
+                self.pool.start(actor, work)
+            awaited = self.pool.awaited
+            # `ray.wait` raises for an empty list. Its timeout lets `grow` see nodes.
             if not awaited:
                 time.sleep(LOOK)
             done = awaited and ray.wait(awaited, num_returns=1, timeout=LOOK)[0]
-            if not done and not self.crew.workers:
-                asked = (f"{n:g} {name}" for name, n in self.crew.asked.items())
+            if not done and not self.pool.workers:
+                size = (f"{n:g} {name}" for name, n in self.pool.resources.items())
                 what = "worker" if awaited else "node"
-                self._tell(f"waits for a {what} of {' and '.join(asked)}")
+                self._report(f"waits for a {what} of {' and '.join(size)}")
             for ref in done:
-                if not self.crew.arrived(ref):
+                if not self.pool.arrived(ref):
                     self._take_back(ref)
         if self.schedule.failed:
             raise self._failed(
-                f"{self.schedule.blocked()} that wait for them are left; the rest is "
-                "done and kept"
+                f"{self.schedule.blocked()} that wait for them are left; all others "
+                "are stored"
             )
         return self.rows
 
     def _take_back(self, ref: Any) -> None:
-        member = self.crew.busy.pop(ref)
-        work, member.work = member.work, None
+        actor = self.pool.busy.pop(ref)
+        work, actor.work = actor.work, None
         assert work is not None
         try:
             row = ray.get(ref)
         except DEAD as error:
+            # The actor is left out: `grow` starts another if there is room.
             self.schedule.lose(work, f"its worker died: {one_line(error)}")
-            self._tell(f"a worker died at {work.kind}")
+            self._report(f"a worker died during {work.kind}")
             return
         except exceptions.RayTaskError as error:
-            self.crew.idle.append(member)
+            self.pool.idle.append(actor)
             cause = error.cause
+            # Raised anew without Ray's traceback, so that the user reads the remedy. No
+            # retry: the store is as full for every other request.
             if isinstance(cause, StoreTrouble):
                 raise StoreTrouble(*cause.args) from error
             self.schedule.fail(work, one_line(cause))
-            self._tell(f"{work.kind} failed: {one_line(cause)}")
+            self._report(f"{work.kind} failed: {one_line(cause)}")
             if len(self.schedule.failed) > _MOST_FAILED:
                 left = self.schedule.left - len(self.schedule.failed)
                 raise self._failed(
-                    f"that is too many for it to be theirs, so {left} more were not "
-                    "waited for; what is done is kept"
+                    f"too many for a fault of single requests, so {left} more were not "
+                    "run; finished passes are stored"
                 ) from error
             return
-        self.crew.idle.append(member)
+        self.pool.idle.append(actor)
         self.schedule.done(work)
         self.cost += work.cost
+        # No row: another process made the result, and logged it.
         if row is not None:
             self.manifest.add(row)
             self.rows.append(row)
             self.tokens += row.tokens
-        self._tell(work.kind)
+        self._report(work.kind)
 
-    def _tell(self, note: str) -> None:
-        self.progress(
-            Status(
-                done=self.cost,
-                total=self._total,
-                left=self.schedule.left,
-                tokens=self.tokens,
-                seconds=time.perf_counter() - self._began,
-                workers=self.crew.workers,
-                retries=self.schedule.retries,
-                note=note,
-            )
-        )
+    def _report(self, note: str) -> None:
+        left, seconds = self.schedule.left, time.perf_counter() - self._began
+        counts = left, self.tokens, seconds, self.pool.workers, self.schedule.retries
+        self.progress(Status(self.cost, self._total, *counts, note))
 
     def _failed(self, rest: str) -> FailedWork:
         failed = self.schedule.failed
-        told = "; ".join(f"{name}: {why}" for name, why in sorted(failed.items()))
+        reasons = "; ".join(f"{name}: {why}" for name, why in sorted(failed.items()))
         return FailedWork(
-            f"expected every piece of work to succeed, got {len(failed)} that failed "
-            f"however often tried ({told}); {rest}: mend the cause, then go on with "
+            f"expected every request to succeed, got {len(failed)} that failed in "
+            f"every attempt ({reasons}); {rest}: fix the cause, then resume with "
             "--resume"
         )

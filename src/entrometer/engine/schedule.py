@@ -1,4 +1,4 @@
-"""Which piece of work is next: pure bookkeeping, for any engine."""
+"""The order of requests on several workers; knows nothing of any engine."""
 
 import heapq
 from collections import Counter, defaultdict
@@ -11,33 +11,32 @@ from entrometer.engine.work import Work, Works
 _NOWHERE = Path()
 
 ATTEMPTS = 3
-"""Times that a piece may fail."""
+"""Most times that a request may fail."""
 
 LOSSES = 16
-"""Times that a piece may be lost with its worker: a node that is taken away is not the
-piece's fault, but a piece may well be what kills its workers."""
+"""Most workers that may die while they run the same request. More than `ATTEMPTS`:
+a node that is taken away is not the request's fault; lack of memory may be."""
 
 
 @dataclass
 class _Gate:
-    """Waits for all that some pieces need."""
+    """Requests that wait for the same inputs."""
 
+    # Gates are looked up by `id(needs)`: a reference, so that the id is not reused.
     needs: Sequence[Work]
-    """Kept, so that nothing else gets its identity."""
-
     missing: int = 0
     waiting: list[str] = field(default_factory=list)
 
 
 class Schedule:
-    """Pieces that are waiting, ready, under way, done or given up.
+    """Requests that are waiting, ready, running, done or failed.
 
-    The longest of the ready go first; a worker is given what needs no loading while
-    there is any.
+    The costliest ready request goes first, so that no long one is left for the end. A
+    worker gets requests for the model it has loaded as long as there are any.
     """
 
     def __init__(self, works: Works, have: Container[str]) -> None:
-        """Drop what the store has, and find out what waits for what."""
+        """Leave out what the store has (`have`), and group requests by their inputs."""
         self._work: dict[str, Work] = {}
         for work in works:
             name = name_of(work)
@@ -46,14 +45,16 @@ class Schedule:
         self._order = {name: i for i, name in enumerate(self._work)}
         self._ready: dict[Hashable, list[tuple[float, int, str]]] = {}
         self._ready_cost: dict[Hashable, float] = defaultdict(float)
-        self._under_way: Counter[Hashable] = Counter()
+        self._running: Counter[Hashable] = Counter()
         self._opens: dict[str, list[_Gate]] = defaultdict(list)
         self._failures: Counter[str] = Counter()
         self._losses: Counter[str] = Counter()
         self._left = set(self._work)
         self.failed: dict[str, str] = {}
-        """Pieces that are given up, and why."""
+        """Requests that failed too often, with the last reason."""
 
+        # One gate per tuple of inputs: thousands of shards share one, and a result then
+        # costs one decrement, not one per shard.
         gates: dict[int, _Gate] = {}
         for name, work in self._work.items():
             needs = work.needs
@@ -67,49 +68,50 @@ class Schedule:
 
     @property
     def cost(self) -> float:
-        """Of all that was missing."""
+        """Cost of all requests that the store lacked."""
         return sum((work.cost for work in self._work.values()), start=0.0)
 
     @property
-    def pieces(self) -> int:
-        """All that were missing."""
+    def count(self) -> int:
+        """Number of requests that the store lacked."""
         return len(self._work)
 
     @property
     def left(self) -> int:
-        """Pieces that are not done, the ones given up among them."""
+        """Number of requests that are not done, including failed ones."""
         return len(self._left)
 
     @property
     def ready(self) -> int:
-        """Pieces that can be handed out now."""
+        """Number of requests that can run now."""
         return sum(map(len, self._ready.values()))
 
     @property
     def retries(self) -> int:
-        """Times that a piece had to be begun again."""
+        """Number of failures and losses so far."""
         return sum(self._failures.values()) + sum(self._losses.values())
 
     def take(self, required_model: Hashable = None) -> Work | None:
-        """Return the next piece for a worker with this model loaded, or None."""
+        """Return the next request for a worker with this model loaded, or None."""
         if not self._ready.get(required_model):
             able = [h for h, heap in self._ready.items() if heap]
             if not able:
                 return None
-            # Workers spread over the homes by what there is to do in each.
+            # The model with the most work per worker, or all workers would load the
+            # same one and later all wait for the next.
             required_model = max(
-                able, key=lambda h: self._ready_cost[h] / (1 + self._under_way[h])
+                able, key=lambda h: self._ready_cost[h] / (1 + self._running[h])
             )
         _, _, name = heapq.heappop(self._ready[required_model])
         work = self._work[name]
         self._ready_cost[required_model] -= work.cost
-        self._under_way[required_model] += 1
+        self._running[required_model] += 1
         return work
 
     def done(self, work: Work) -> None:
-        """Its result is there: what waited for it may be ready."""
+        """Mark a request as done; requests that waited for it may become ready."""
         name = name_of(work)
-        self._under_way[work.required_model] -= 1
+        self._running[work.required_model] -= 1
         self._left.discard(name)
         for gate in self._opens.pop(name, ()):
             gate.missing -= 1
@@ -118,20 +120,20 @@ class Schedule:
                     self._make_ready(waiting)
 
     def fail(self, work: Work, why: str) -> None:
-        """It raised an error: try again, or give it up."""
+        """Retry a request that raised an error, up to `ATTEMPTS` times."""
         self._again(work, self._failures, ATTEMPTS, why)
 
     def lose(self, work: Work, why: str) -> None:
-        """Its worker died: try again, or give it up."""
+        """Retry a request whose worker died, up to `LOSSES` times."""
         self._again(work, self._losses, LOSSES, why)
 
     def blocked(self) -> int:
-        """Pieces that wait for what is given up, once nothing else is left."""
+        """Return how many requests wait for failed ones, once the rest is done."""
         return self.left - len(self.failed)
 
     def _again(self, work: Work, counts: Counter[str], most: int, why: str) -> None:
         name = name_of(work)
-        self._under_way[work.required_model] -= 1
+        self._running[work.required_model] -= 1
         counts[name] += 1
         if counts[name] < most:
             self._make_ready(name)
@@ -141,6 +143,7 @@ class Schedule:
     def _make_ready(self, name: str) -> None:
         work = self._work[name]
         heap = self._ready.setdefault(work.required_model, [])
+        # The order of the plan breaks ties: names are never compared.
         heapq.heappush(heap, (-work.cost, self._order[name], name))
         self._ready_cost[work.required_model] += work.cost
 
@@ -151,10 +154,10 @@ class Schedule:
                 gate.missing += 1
                 self._opens[name].append(gate)
             else:
-                assert name in have, f"{name} is needed, and nobody asked for it"
+                assert name in have, f"{name} is needed, and no request makes it"
         return gate
 
 
 def name_of(work: Work) -> str:
-    """Name of its file, in whatever store."""
+    """Return the name of a request's file, the same in every store."""
     return work.path(_NOWHERE).name

@@ -1,8 +1,8 @@
-r"""Sums of vectors as large as a model, in an order that is fixed beforehand.
+"""Sums of parameter-sized vectors, in an order that the plan fixes.
 
-Rounding depends on the order of a sum. Here it follows from the plan alone: summands
-run one after another within a piece, pieces are added up in a tree, and who computes
-what, when, and how often it was begun again has no say in any bit.
+Rounding depends on the order of a sum. Summands are added one after another within a
+shard, and shards in a tree, so which worker runs what, when, and how often it was
+resumed does not change any bit.
 """
 
 import json
@@ -13,16 +13,11 @@ from pathlib import Path
 from torch import Tensor
 
 from entrometer.calculus import Vector
-from entrometer.engine.vectors import (
-    SHARD_BYTES,
-    Device,
-    open_vectors,
-    write_vectors,
-)
+from entrometer.engine.vectors import SHARD_BYTES, Device, open_vectors, write_vectors
 from entrometer.runs import DamagedFile
 
 SNAPSHOT_SECONDS = 60.0
-"""Between snapshots of a sum that is under way: what is lost with a worker."""
+"""Seconds between snapshots of a growing sum: the most that a dead worker loses."""
 
 _CONTAINS = "contains"
 
@@ -36,32 +31,33 @@ def running_sum(
     every: float = SNAPSHOT_SECONDS,
     shard_bytes: int = SHARD_BYTES,
 ) -> dict[str, Tensor]:
-    """The sum of all parts in their order, going on from a snapshot if there is one.
+    """Return the sum of all parts in their order, resumed from a snapshot if any.
 
-    A snapshot says which parts it contains, so none is counted twice or left out. The
-    caller deletes it once the sum is safe elsewhere.
+    The caller deletes the snapshot once the sum is stored.
 
     Args:
-        snapshot: Where the sum is kept while it grows.
+        snapshot: File of the growing sum.
         parts: Names of the parts.
-        summand: Vectors of a part, by its place.
-        device: Where the vectors of a part are, and so the sum.
+        summand: Returns the vectors of a part, by its index.
+        device: Device of the vectors and of the sum.
         every: Seconds between snapshots.
-        shard_bytes: Of one file of a snapshot.
+        shard_bytes: Size of one file of a snapshot.
     """
     contained, total = _read_snapshot(snapshot, parts, device)
-    kept = time.monotonic()
+    saved = time.monotonic()
     for place in range(contained, len(parts)):
-        found = summand(place)
+        vectors = summand(place)
         if total is None:
-            total = dict(found)
+            total = dict(vectors)
         else:
-            for name, x in found.items():
+            # In place: a second sum of this size need not fit in memory.
+            for name, x in vectors.items():
                 total[name] += x
-        if place + 1 < len(parts) and time.monotonic() - kept >= every:
+        if place + 1 < len(parts) and time.monotonic() - saved >= every:
+            # The names of the parts, so that none is counted twice or left out.
             about = {_CONTAINS: json.dumps(list(parts[: place + 1]))}
             write_vectors(snapshot, total.items(), about=about, shard_bytes=shard_bytes)
-            kept = time.monotonic()
+            saved = time.monotonic()
     assert total is not None, "a sum has at least one part"
     return total
 
@@ -69,14 +65,13 @@ def running_sum(
 def added_up(
     paths: Sequence[Path], kind: str, device: Device
 ) -> Iterator[tuple[str, Tensor]]:
-    """The sum of the vectors of several files, in their order, tensor by tensor.
-
-    Sums of two tensors have the same bits on every device.
-    """
+    """Yield the sum of the vectors of several files, in their order, by tensor."""
     with open_vectors(paths[0], kind, device) as first:
         names = first.names()
     for name in names:
         total: Tensor | None = None
+        # One tensor of one file at a time, so that memory does not grow with the files.
+        # Sums of two tensors have the same bits on every device.
         for path in paths:
             with open_vectors(path, kind, device) as file:
                 x = file[name]
@@ -91,11 +86,13 @@ def _read_snapshot(
     if not path.exists():
         return 0, None
     try:
-        with open_vectors(path, "a sum that is under way", device) as file:
+        with open_vectors(path, "a snapshot of a sum", device) as file:
             contains = json.loads(file.about[_CONTAINS])
+            # Other parts: the snapshot is of another division, whose sum may round
+            # differently.
             if contains != list(parts[: len(contains)]):
                 return 0, None
             return len(contains), {name: file[name] for name in file.names()}
     except DamagedFile:
-        # It saves time and nothing else.
+        # A snapshot only saves time: without it, the sum starts again.
         return 0, None

@@ -1,10 +1,7 @@
-"""Files of tensors by name; over a size, several files behind one.
+"""Files of named tensors, in shards if they are large.
 
-The file under the name comes last and is whole or absent, so that a reader needs to
-know no more than the name. Each of several says what it is about, so that one that was
-written over meanwhile is not taken for another. Writers and readers go tensor by
-tensor: what is as large as a model need not be in memory twice, nor travel from one
-process to another.
+Vectors are written and read tensor by tensor, so that one as large as a model is never
+in memory twice, and never sent from one process to another.
 """
 
 import json
@@ -26,7 +23,7 @@ from entrometer.runs import DamagedFile, atomic_write
 Device = torch.device | str
 
 SHARD_BYTES = 4 << 30
-"""Of one file."""
+"""Most bytes per file."""
 
 _ABOUT = "about"
 _SHARDS = "shards"
@@ -39,13 +36,13 @@ def write_vectors(
     about: Mapping[str, str] | None = None,
     shard_bytes: int = SHARD_BYTES,
 ) -> None:
-    """Write tensors as they come, whole or not at all.
+    """Write tensors; the file exists only once all of them are written.
 
     Args:
-        path: The file that is there when all of them are.
-        tensors: Names with tensors; not kept longer than until a file is full.
-        about: What else to remember.
-        shard_bytes: Where a file is full.
+        path: The file; shards get names derived from it.
+        tensors: Names with tensors, held only until their shard is written.
+        about: Further values to store.
+        shard_bytes: Most bytes per file.
     """
     about = dict(about or {})
     shards: list[str] = []
@@ -53,13 +50,14 @@ def write_vectors(
     size = 0
     for name, tensor in tensors:
         if held and size + tensor.nbytes > shard_bytes:
-            shards.append(_write_shard(path, len(shards), held, about))
+            shards.append(_write(_shard(path, len(shards)), held, about))
             held, size = {}, 0
-        # A GPU need not hold what waits for its file.
+        # To the CPU: a GPU need not hold tensors that wait for their file.
         held[name] = tensor.detach().cpu().contiguous()
         size += tensor.nbytes
+    # The file under the name is the last: if it exists, so do all shards.
     if shards:
-        shards.append(_write_shard(path, len(shards), held, about))
+        shards.append(_write(_shard(path, len(shards)), held, about))
         held, about[_SHARDS] = {}, json.dumps(shards)
     _write(path, held, about)
 
@@ -70,12 +68,10 @@ class VectorFile:
     def __init__(
         self, files: Mapping[str, Any], about: Mapping[str, str], device: Device
     ) -> None:
-        self._files = files
-        self._device = device
-        self.about = about
+        self._files, self._device, self.about = files, device, about
 
     def names(self) -> list[str]:
-        """In the order of the files, and by name in each."""
+        """Return the names of the tensors, shard by shard and sorted in each."""
         return list(self._files)
 
     def __getitem__(self, name: str) -> Tensor:
@@ -83,7 +79,7 @@ class VectorFile:
         return tensor.to(self._device)
 
     def part(self, part: str) -> dict[str, Tensor]:
-        """One of the vectors that `parts` named; the others are not read."""
+        """Return one of the vectors that `parts` named; the others are not read."""
         prefix = f"{part}/"
         names = [name for name in self._files if name.startswith(prefix)]
         if not names:
@@ -92,7 +88,7 @@ class VectorFile:
 
 
 def parts(**vectors: Mapping[str, Tensor]) -> Iterator[tuple[str, Tensor]]:
-    """Several vectors in one file, under the name of each."""
+    """Yield the tensors of several vectors for one file, prefixed by the vector."""
     for part, vector in vectors.items():
         for name, x in vector.items():
             yield f"{part}/{name}", x
@@ -100,17 +96,15 @@ def parts(**vectors: Mapping[str, Tensor]) -> Iterator[tuple[str, Tensor]]:
 
 @contextmanager
 def open_vectors(path: Path, kind: str, device: Device) -> Iterator[VectorFile]:
-    """Open what `write_vectors` wrote.
+    """Open what `write_vectors` wrote, to read tensors onto a device.
 
-    Args:
-        path: The file.
-        kind: What is expected in it, for the error.
-        device: Where tensors are put: that of the policy they will meet.
+    `kind` says what is expected in the file, for the error message.
     """
     try:
         with ExitStack() as stack:
             head: Any = stack.enter_context(safe_open(path, "pt"))
             about = json.loads((head.metadata() or {})[_ABOUT])
+            # `Path(name).name`: a file from elsewhere must not name other directories.
             shards = json.loads(about.pop(_SHARDS, "[]"))
             parts = [
                 stack.enter_context(_open_shard(path.with_name(Path(name).name), about))
@@ -119,28 +113,26 @@ def open_vectors(path: Path, kind: str, device: Device) -> Iterator[VectorFile]:
             files = {
                 name: part
                 for part in (head, *parts)
-                for name in part.keys()  # noqa: SIM118 (it is no mapping)
+                for name in part.keys()  # noqa: SIM118 (not a mapping)
             }
             yield VectorFile(files, about, device)
     except (SafetensorError, KeyError, ValueError, TypeError) as error:
         raise DamagedFile(
-            f"expected {kind} in {path}, got a file that is damaged or of something "
-            f"else ({error}); delete it and go on"
+            f"expected {kind} in {path}, got a file that is damaged or of another kind "
+            f"({error}); delete it, then resume with --resume"
         ) from error
 
 
 def remove_vectors(path: Path) -> None:
-    """Delete what `write_vectors` wrote, or began to write."""
+    """Delete what `write_vectors` wrote, also if it was stopped."""
+    # The head first: without it, shards that are left over are not a result.
     path.unlink(missing_ok=True)
-    for number in count():
-        try:
-            _shard(path, number).unlink()
-        except FileNotFoundError:
-            return
+    for shard in vector_shards(path):
+        shard.unlink(missing_ok=True)
 
 
 def vector_shards(path: Path) -> list[Path]:
-    """The files behind one of vectors, in their order; none if it has all itself."""
+    """Return the shards of a file of vectors in their order; empty if it has none."""
     shards = (_shard(path, number) for number in count())
     return list(takewhile(Path.exists, shards))
 
@@ -149,36 +141,31 @@ def _shard(path: Path, number: int) -> Path:
     return path.with_name(f"{path.stem}.{number:05d}{path.suffix}")
 
 
-def _write_shard(
-    path: Path, number: int, tensors: dict[str, Tensor], about: dict[str, str]
-) -> str:
-    shard = _shard(path, number)
-    _write(shard, tensors, about)
-    return shard.name
-
-
 @contextmanager
 def _open_shard(path: Path, about: dict[str, str]) -> Iterator[Any]:
     try:
         opened: Any = safe_open(path, "pt")
     except FileNotFoundError as error:
-        raise ValueError(f"{path.name} is not there") from error
+        raise ValueError(f"{path.name} is missing") from error
     with opened as shard:
+        # A shard that another writer replaced meanwhile must not be mixed in.
         if json.loads((shard.metadata() or {})[_ABOUT]) != about:
-            raise ValueError(f"{path.name} is of another")
+            raise ValueError(f"{path.name} belongs to another file")
         yield shard
 
 
-def _write(path: Path, tensors: dict[str, Tensor], about: dict[str, str]) -> None:
+def _write(path: Path, tensors: dict[str, Tensor], about: dict[str, str]) -> str:
     with atomic_write(path) as file:
         try:
-            # One entry: the order of several is another each time.
+            # One entry: safetensors writes several in random order, so that equal
+            # content would have different hashes.
             text = json.dumps(about, sort_keys=True)
             save_file(tensors, file.name, metadata={_ABOUT: text})
         except SafetensorError as error:
-            # It has the system's error in its text alone.
+            # The system's error code is only in the message; `store_trouble` needs it.
             number = re.search(r"os error (\d+)", str(error))
             if number is None:
                 raise
             code = int(number[1])
             raise OSError(code, os.strerror(code), str(path)) from error
+    return path.name

@@ -1,4 +1,4 @@
-"""What an engine is handed, and what it says of it."""
+"""Interfaces between engines and the requests that they run."""
 
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
@@ -10,111 +10,105 @@ from entrometer.errors import EntrometerError
 
 @runtime_checkable
 class Work(Protocol):
-    """A piece of work with one file as its result, named by all that decides it.
+    """A request with one file as its result, named by everything that decides it.
 
-    The same name is the same bytes, whoever computes them and in whatever order: a file
-    that is there need not be made again, and one that is made twice is made once.
+    Equal names mean equal results, on any worker and in any order, so a result that the
+    store has is reused.
     """
 
     @property
     def kind(self) -> str:
-        """What it is called before people."""
+        """Name shown in progress output."""
 
     @property
     def required_model(self) -> Hashable:
-        """What a worker has to load for it: a worker stays with what it has."""
+        """Key of the model that a worker has to load."""
 
     @property
     def cost(self) -> float:
-        """What it costs beside others, in any unit."""
+        """Cost relative to other requests, in any unit."""
 
     @property
     def needs(self) -> "Sequence[Work]":
-        """What must be there before it. Pieces that share a tuple wait at one gate."""
+        """Requests to run before this one; best one tuple for all that share them."""
 
     def path(self, store: Path) -> Path:
-        """Where its result lies."""
+        """Return the path of the result."""
 
     def tokens(self, store: Path) -> int:
-        """Response tokens that it went over."""
+        """Return the number of response tokens that the request went over."""
 
     def run(self, worker: Any) -> None:
-        """Compute it from what it needs, and put it in the store, whole or not."""
+        """Compute the result, and write it to the store completely or not at all."""
 
 
 Works = Iterable[Work]
 
 MakeWorker = Callable[[Path], Any]
-"""Makes what `Work.run` is given, from the store."""
+"""Returns the worker that `Work.run` gets, for a store."""
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A line of the manifest: a piece of work that was carried out."""
+    """A line of the log: a request that was run."""
 
     name: str
-    """Of its file in the store."""
+    """Name of the file in the store."""
 
     kind: str
     tokens: int
     seconds: float
     where: str
-    """Process that did it, by a random name: a store is shared, and the names of
-    machines are not."""
+    """Random name of the process: stores are shared, and host names are private."""
 
     sha256: str = ""
-    """Hash of the result, which is compared before it is reused; empty in a log of an
-    earlier version."""
+    """Hash of the result, compared before reuse; empty in logs of older versions."""
 
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """How far work has come."""
+    """Progress of a run."""
 
     done: float
     total: float
-    """Cost of what is done, and of all that was missing."""
+    """Cost of the requests that are done, and of all that the store lacked."""
 
     left: int = 0
-    """Pieces."""
+    """Number of requests that are not done."""
 
     tokens: int = 0
     seconds: float = 0.0
-    """Since it began."""
+    """Seconds since the run began."""
 
     workers: int = 1
     retries: int = 0
     note: str = ""
-    """What just happened."""
+    """Kind of the last request, or what went wrong with it."""
 
 
 Progress = Callable[[Status], None]
 
 
 def quiet(_: Status) -> None:
-    """Tell nobody."""
+    """Report no progress."""
 
 
 @runtime_checkable
 class Engine(Protocol):
-    """Where work is carried out."""
+    """Runs requests."""
 
     def run(
         self, works: Works, *, worker: MakeWorker, store: Path, progress: Progress
     ) -> list[Row]:
-        """Carry out what the store has not, each once; a row for each.
+        """Run the requests that the store lacks, each once; return their log rows.
 
-        Args:
-            works: What is asked for.
-            worker: Makes a worker, in whatever process work is carried out.
-            store: Directory of the results.
-            progress: Told after each piece.
+        `worker` is called where requests run, and `progress` after each request.
         """
 
 
 class FailedWork(EntrometerError, RuntimeError):
-    """Pieces of work that failed however often they were tried."""
+    """Requests that failed in every attempt."""
 
 
 class StoreTrouble(EntrometerError, OSError):
-    """A store that cannot be written to."""
+    """A store that is full or not writable."""

@@ -40,11 +40,7 @@ from entrometer.estimators.linear_term import (
     linear_term,
 )
 from entrometer.estimators.noise_scale import noise_scale, noise_scale_moments
-from entrometer.estimators.pass_at_k import (
-    pass_at_k,
-    pass_statistics,
-    share_estimate,
-)
+from entrometer.estimators.pass_at_k import pass_at_k, share_estimate
 from entrometer.estimators.prompt_sums import PromptSums, scatter, synthetic_batches
 from entrometer.estimators.quadratic_term import (
     PowerLaw,
@@ -103,7 +99,6 @@ __all__ = [
     "noise_scale",
     "noise_scale_moments",
     "pass_at_k",
-    "pass_statistics",
     "power_law",
     "prefix_features",
     "quadratic_statistics",

@@ -54,9 +54,7 @@ def prefix_features(responses: Responses, here: Tables) -> Float[np.ndarray, "K 
     """
     k = responses.position.astype(np.float64)
     S_so_far = responses.before(here.S)
-    S_before_that = np.zeros_like(S_so_far)
-    S_before_that[1:] = S_so_far[:-1]
-    S_previous = np.where(k > 1, S_so_far - S_before_that, 0.0)
+    S_previous = np.where(k > 1, np.diff(S_so_far, prepend=0.0), 0.0)
     H_so_far = responses.before(here.H) + here.H
     return np.stack(
         [np.ones_like(k), k, np.log(k), here.H, H_so_far / k, S_previous], axis=1
@@ -65,14 +63,13 @@ def prefix_features(responses: Responses, here: Tables) -> Float[np.ndarray, "K 
 
 @dataclass(frozen=True, eq=False)
 class RidgeFit:
-    r"""Normal equations of $(G_k, M_k)$ on the features, one set per fold of prompts.
+    r"""Normal equations of entropy and tokens to go, $(G_k, M_k)$, on the features.
 
     They add up over chunks and shards in any order.
     """
 
     gram: Float[np.ndarray, "Q F F"]
     r"""$X^\top X$ of each fold."""
-
     moment: Float[np.ndarray, "Q F 2"]
     r"""$X^\top(G, M)$ of each fold."""
 
@@ -88,10 +85,8 @@ class RidgeFit:
         """Return the normal equations of one chunk."""
         y, fold = _targets(responses, here, folds)
         parts = [(features[fold == q], y[fold == q]) for q in range(folds)]
-        return cls(
-            gram=np.stack([X.T @ X for X, _ in parts]),
-            moment=np.stack([X.T @ Y for X, Y in parts]),
-        )
+        gram = np.stack([X.T @ X for X, _ in parts])
+        return cls(gram, np.stack([X.T @ Y for X, Y in parts]))
 
     @classmethod
     def merge(cls, parts: Iterable["RidgeFit"]) -> "RidgeFit":
@@ -104,8 +99,8 @@ class RidgeFit:
                 f"of shapes {sorted(shapes)}; fit every part with the same function"
             )
         return cls(
-            gram=np.sum([part.gram for part in whole], axis=0),
-            moment=np.sum([part.moment for part in whole], axis=0),
+            np.sum([part.gram for part in whole], axis=0),
+            np.sum([part.moment for part in whole], axis=0),
         )
 
     def solve(self, *, penalty: float = 1e-3) -> "RidgeBaseline":
@@ -115,8 +110,7 @@ class RidgeFit:
         the other folds: the penalty is relative to the scale of each feature, and the
         first feature, the intercept, has none.
         """
-        A = sum_of_other_folds(self.gram)
-        y = sum_of_other_folds(self.moment)
+        A, y = sum_of_other_folds(self.gram), sum_of_other_folds(self.moment)
         if (A[:, 0, 0] <= 0).any():
             raise InvalidValue(
                 f"expected prompts outside each of the {len(A)} folds, got none for "
@@ -247,11 +241,9 @@ class PositionBaseline:
 def _targets(
     responses: Responses, here: Tables, folds: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Entropy and tokens to go of each token, and its fold."""
     y = np.stack([responses.after(here.H), responses.remaining], axis=1)
     return y, responses.spread(fold_of(responses.prompt, folds))
 
 
 def _bin(responses: Responses, positions: int) -> np.ndarray:
-    index: np.ndarray = np.minimum(responses.position - 1, positions - 1)
-    return index
+    return np.asarray(np.minimum(responses.position - 1, positions - 1))

@@ -26,11 +26,9 @@ class Weighting(StrEnum):
 
     SEQUENCE = "sequence"
     r"""$N = \overline{w\sum_k H_k(\eta)}$, $D = \overline{w T}$."""
-
     PER_DECISION = "per_decision"
     r"""$N = \overline{\sum_k w_{<k}H_k(\eta)}$, $D = \overline{\sum_k w_{<k}}$:
     the entropy at k depends on the prefix alone, so the rest of the weight is noise."""
-
     DOUBLY_ROBUST = "doubly_robust"
     r"""Per decision, less $\sum_k(w_{\le k} - w_{<k})b_k$ in N and the same with
     $c_k$ in D: mean zero for any prediction made from the prefix."""
@@ -59,9 +57,8 @@ def entropy_statistics(responses: Responses, H: Float[np.ndarray, " K"]) -> Prom
     r"""Return per-prompt sums for `entropy`: $\sum_k H_k$, T, number of responses.
 
     With $H_k$ the whole-vocabulary entropy each term is Rao-Blackwellised; with $-S_k$
-    in its place it is the plain estimator. Both have the same mean. Each term of the
-    first varies less, and so, as a rule, does the sum; in some policies, though,
-    earlier surprisals and later entropies cancel and the plain sum varies less.
+    in its place it is the plain estimator. Both have the same mean; the sum of the
+    first usually varies less, unless surprisals and later entropies cancel.
     """
     return PromptSums.of(
         responses.prompt,
@@ -97,10 +94,8 @@ def change_statistics(
     log_ratio = np.asarray(there.S, np.float64) - here.S
     log_w = responses.total(log_ratio)
     log_w_before = responses.before(log_ratio)
-    if weighting is Weighting.SEQUENCE:
-        w_minus_1 = np.expm1(responses.spread(log_w))
-    else:
-        w_minus_1 = np.expm1(log_w_before)
+    sequence = weighting is Weighting.SEQUENCE
+    w_minus_1 = np.expm1(responses.spread(log_w) if sequence else log_w_before)
     # wH(η) - H(0) token by token as (w-1)H(η) + (H(η) - H(0)), with w - 1 by expm1:
     # a change of 1e-10 is then not lost in the rounding of an entropy of 1.
     there_H = np.asarray(there.H, np.float64)
@@ -108,8 +103,7 @@ def change_statistics(
     dD = w_minus_1
     if baseline is not None:
         w_step = np.exp(log_w_before) * np.expm1(log_ratio)
-        dN = dN - w_step * baseline.b
-        dD = dD - w_step * baseline.c
+        dN, dD = dN - w_step * baseline.b, dD - w_step * baseline.c
     w = np.exp(log_w)
     return PromptSums.of(
         responses.prompt,
@@ -138,13 +132,6 @@ def entropy_change(sums: PromptSums, *, per: Per = "token") -> Linearised:
     H, T = sums.total("H"), sums.total("T")
     R, D = H / T, T + dD
     dh = (dN - R * dD) / D
-    return linearise(
-        sums,
-        dh,
-        {
-            "dN": 1 / D,
-            "dD": -(R + dh) / D,
-            "H": -dD / (T * D),
-            "T": R * dD / (T * D) - dh / D,
-        },
-    )
+    slopes = {"dN": 1 / D, "dD": -(R + dh) / D}
+    slopes |= {"H": -dD / (T * D), "T": R * dD / (T * D) - dh / D}
+    return linearise(sums, dh, slopes)

@@ -19,23 +19,15 @@ class Estimate:
     """A number with its standard error, confidence interval and sample size."""
 
     value: float
-    """The estimate."""
-
     standard_error: float
     """Standard error, clustered by prompt; NaN where it is undefined."""
-
     low: float
-    """Lower end of the 95% interval."""
-
     high: float
-    """Upper end of the 95% interval."""
-
+    """Ends of the 95% interval."""
     effective_samples: float
     r"""$(\sum w)^2/\sum w^2$ of the sequence weights, in responses."""
-
     prompts: int
     """Number of prompts, the independent units."""
-
     largest_weight: float = 1.0
     """Largest importance weight of a response (1 where nothing is reweighted)."""
 
@@ -52,15 +44,9 @@ class Estimate:
     ) -> "Estimate":
         """Return the estimate with the interval value ± t · standard error."""
         reach = t_quantile(degrees_of_freedom) * standard_error
-        return cls(
-            value=value,
-            standard_error=standard_error,
-            low=value - reach,
-            high=value + reach,
-            effective_samples=effective_samples,
-            prompts=prompts,
-            largest_weight=largest_weight,
-        )
+        low, high = value - reach, value + reach
+        sample = (effective_samples, prompts, largest_weight)
+        return cls(value, standard_error, low, high, *sample)
 
     def covers(self, truth: float) -> bool:
         """Return whether the 95% interval contains a number."""
@@ -79,17 +65,12 @@ class Linearised:
     """
 
     value: float
-    """The estimate."""
-
     prompt: Int[np.ndarray, " P"]
     """Prompt ids, ascending."""
-
     prompt_influence: Float[np.ndarray, " P"]
     r"""$\psi_p$ of each prompt."""
-
     effective_samples: float
     """Effective number of responses."""
-
     largest_weight: float = 1.0
     """Largest importance weight of a response."""
 
@@ -101,9 +82,9 @@ class Linearised:
                 f"a different set of {other.prompt.size}; evaluate both on one batch, "
                 "or add the variances of two independent ones"
             )
-        return Linearised(
+        return replace(
+            self,
             value=self.value - other.value,
-            prompt=self.prompt,
             prompt_influence=self.prompt_influence - other.prompt_influence,
             effective_samples=min(self.effective_samples, other.effective_samples),
             largest_weight=max(self.largest_weight, other.largest_weight),
@@ -111,20 +92,14 @@ class Linearised:
 
     def __rmul__(self, factor: float) -> "Linearised":
         """Return the estimate times a known number, such as a learning rate."""
-        return replace(
-            self,
-            value=factor * self.value,
-            prompt_influence=factor * self.prompt_influence,
-        )
+        psi = factor * self.prompt_influence
+        return replace(self, value=factor * self.value, prompt_influence=psi)
 
     @property
     def standard_error(self) -> float:
         r"""$\sqrt{\tfrac{P}{P-1}\sum\psi_p^2}$; NaN for a single prompt."""
-        P = self.prompt.size
-        if P < 2:
-            return math.nan
-        psi = self.prompt_influence
-        return math.sqrt(P / (P - 1) * float(psi @ psi))
+        P, psi = self.prompt.size, self.prompt_influence
+        return math.sqrt(P / (P - 1) * float(psi @ psi)) if P > 1 else math.nan
 
     @property
     def degrees_of_freedom(self) -> float:
@@ -143,9 +118,8 @@ class Linearised:
     def estimate(self) -> Estimate:
         """Return the value with its 95% interval, Student's t on `degrees_of_freedom`.
 
-        With few prompts the interval of a skewed quantity, such as a change weighted
-        by whole sequences, covers somewhat less than 95%; `python -m benchmarks
-        coverage` prints the coverage at 24 and at 96 prompts.
+        With few prompts the interval of a skewed quantity covers somewhat less than
+        95%; `python -m benchmarks coverage` prints by how much.
         """
         return Estimate.symmetric(
             self.value,
@@ -167,12 +141,34 @@ def linearise(
     psi = np.zeros(sums.prompts)
     for column, slope in slopes.items():
         psi += slope * sums.of_prompts(column)
-    return Linearised(
-        value=value,
-        prompt=sums.prompt,
-        prompt_influence=psi,
-        effective_samples=effective_samples(sums),
-        largest_weight=sums.largest_weight,
+    return of_prompts(sums, value, psi)
+
+
+def of_prompts(
+    sums: PromptSums, value: float, psi: Float[np.ndarray, " P"]
+) -> Linearised:
+    """Return a value with its influences, with the prompts and weights of the sums."""
+    weights = (effective_samples(sums), sums.largest_weight)
+    return Linearised(value, sums.prompt, psi, *weights)
+
+
+def jackknife(value: float, without: Float[np.ndarray, " P"]) -> Estimate:
+    r"""Return the estimate with the variance $\frac{P-1}{P}\sum(\theta_{-p}-\theta)^2$.
+
+    For a mean over pairs of different prompts this is the jackknife of a U-statistic,
+    on average never too small. NaN if the mean is undefined without some prompt.
+    """
+    P = without.size
+    if P < 2:
+        raise InvalidValue(
+            f"expected at least 2 prompts to leave one out, got {P}; add prompts"
+        )
+    return Estimate.symmetric(
+        value,
+        float(np.sqrt((P - 1) / P * float(((without - value) ** 2).sum()))),
+        degrees_of_freedom=float(P - 1),
+        effective_samples=float(P),
+        prompts=P,
     )
 
 
@@ -232,11 +228,6 @@ def sample_size_ratio(one: Linearised, other: Linearised) -> Estimate:
         prompt_influence=a / max(a.sum(), np.finfo(float).tiny) - b / b.sum(),
         effective_samples=difference.effective_samples,
     ).estimate()
-    return Estimate(
-        value=F,
-        standard_error=F * log_F.standard_error,
-        low=math.exp(log_F.low),
-        high=math.exp(log_F.high),
-        effective_samples=difference.effective_samples,
-        prompts=one.prompt.size,
-    )
+    ends = (math.exp(log_F.low), math.exp(log_F.high))
+    sample = (difference.effective_samples, one.prompt.size)
+    return Estimate(F, F * log_F.standard_error, *ends, *sample)

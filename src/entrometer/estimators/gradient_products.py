@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Float
 
 from entrometer.errors import InvalidValue
-from entrometer.estimators.estimate import Estimate
+from entrometer.estimators.estimate import Estimate, jackknife
 
 
 @dataclass(frozen=True)
@@ -18,13 +18,10 @@ class TwoBatchVariance:
 
     given_update: float
     r"""$\bar Y^\top\hat\Sigma_X\bar Y/B_E$: variance over E alone, at this update."""
-
     evaluation: float
     r"""$V_X = \mu_Y^\top\Sigma_X\mu_Y/B_E$, unbiased."""
-
     update: float
     r"""$V_Y = \mu_X^\top\Sigma_Y\mu_X/B_U$, unbiased."""
-
     both: float
     r"""$V_{XY} = \mathrm{Tr}[\Sigma_X\Sigma_Y]/(B_E B_U)$."""
 
@@ -52,19 +49,13 @@ def two_batch_variance(products: Float[np.ndarray, "E U"]) -> TwoBatchVariance:
             "prompts to the smaller one"
         )
     g = np.asarray(products, np.float64)
-    along_Y = g.mean(axis=1)
-    along_X = g.mean(axis=0)
+    along_Y, along_X = g.mean(axis=1), g.mean(axis=0)
     plug_in_X = float(along_Y.var(ddof=1)) / B_E
     plug_in_Y = float(along_X.var(ddof=1)) / B_U
     centred = g - along_Y[:, None] - along_X[None, :] + g.mean()
     trace = float((centred**2).sum()) / ((B_E - 1) * (B_U - 1))
     both = trace / (B_E * B_U)
-    return TwoBatchVariance(
-        given_update=plug_in_X,
-        evaluation=plug_in_X - both,
-        update=plug_in_Y - both,
-        both=both,
-    )
+    return TwoBatchVariance(plug_in_X, plug_in_X - both, plug_in_Y - both, both)
 
 
 def two_batch_term(
@@ -76,15 +67,14 @@ def two_batch_term(
     the interval then uses `both`, which is always in the variance.
     """
     V = two_batch_variance(products)
-    B_E, B_U = products.shape
     variance = V.given_update if given_update else max(V.total, V.both)
-    freedom = B_E - 1 if given_update else min(B_E, B_U) - 1
+    prompts = products.shape[0] if given_update else min(products.shape)
     return Estimate.symmetric(
         float(products.mean()),
         float(np.sqrt(variance)),
-        degrees_of_freedom=float(freedom),
-        effective_samples=float(B_E),
-        prompts=B_E if given_update else min(B_E, B_U),
+        degrees_of_freedom=float(prompts - 1),
+        effective_samples=float(products.shape[0]),
+        prompts=prompts,
     )
 
 
@@ -94,14 +84,11 @@ class UStatistic:
 
     value: float
     r"""$U$; the change of entropy is $\delta\mathcal H_1 = -\eta U$."""
-
     rows: Float[np.ndarray, " B"]
     r"""$r_n = \frac12(X_n\cdot\bar Y_{-n} + Y_n\cdot\bar X_{-n})$; their mean is U."""
-
     zeta_1: float
     r"""Variance of $\mathrm E[\phi\,|\,n]$, the component due to single prompts, with
     $\phi_{nm} = \frac12(X_n\cdot Y_m + X_m\cdot Y_n)$; unbiased."""
-
     zeta_2: float
     """Variance of the component due to pairs of prompts; unbiased."""
 
@@ -135,14 +122,7 @@ class UStatistic:
 
     def estimate(self) -> Estimate:
         """Return U with its jackknife interval, which is conservative."""
-        B = self.rows.size
-        return Estimate.symmetric(
-            self.value,
-            float(np.sqrt(self.jackknife_variance)),
-            degrees_of_freedom=float(B - 1),
-            effective_samples=float(B),
-            prompts=B,
-        )
+        return jackknife(self.value, self.leave_one_out)
 
 
 def u_statistic(products: Float[np.ndarray, "B B"]) -> UStatistic:

@@ -2,7 +2,7 @@
 
 # Axes: K tokens of the update batch, Q folds of the evaluation batch, A groups.
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -24,15 +24,12 @@ class FoldContributions:
 
     parts: Float[np.ndarray, "K Q"]
     """$I_q$ of each token; the sum over folds is the influence."""
-
     size: Float[np.ndarray, " Q"]
     """Fraction of each fold in the divisor of the objective: of the tokens for h, of
     the responses for a mean. Adds up to 1."""
-
     residual: Float[np.ndarray, " Q"] | None = None
     r"""$(\sum_q H - R\sum_q T)/\sum T$, for h: distance of each fold's entropy from
     the batch's, over the tokens of the whole batch. None for a mean."""
-
     length: Column | None = None
     r"""$I_T/\bar T$, for h: influence of each token on the mean length, relative to
     it. The noise of $R$ enters with this factor. None for a mean."""
@@ -49,8 +46,7 @@ def influence_parts(
     `dS`, `dH` are the forward-mode derivatives of the update batch's tables along each
     $u_q = \kappa P g_q$.
     """
-    I_KQ: np.ndarray = alpha[:, None] * dS + gamma[:, None] * dH
-    return I_KQ
+    return np.asarray(alpha[:, None] * dS + gamma[:, None] * dH)
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,21 +55,14 @@ class Influence:
 
     value: Float[np.ndarray, " A"]
     """Influence, per unit learning rate."""
-
     standard_error: Float[np.ndarray, " A"]
     """Standard error over folds of the evaluation batch."""
-
     fold_influence: Float[np.ndarray, "A Q"]
     r"""$\psi_q$ of each fold, from which the standard error is computed."""
-
     folds: int
-    """Number of folds Q."""
-
     prompts: int
-    """Number of prompts of the evaluation batch."""
-
     responses: int
-    """Number of responses of the evaluation batch."""
+    """Number of folds Q, of prompts and of responses of the evaluation batch."""
 
     def __getitem__(self, index: int) -> Estimate:
         """Return one as an estimate, Student's t on Q - 1 degrees of freedom."""
@@ -113,14 +102,8 @@ def token_influence(
             f"expected at least 2 folds for a standard error, got {Q}; split the "
             "evaluation batch by prompt"
         )
-    return Influence(
-        value=I_K,
-        standard_error=np.sqrt((psi_KQ**2).sum(axis=1) / (1 - (share @ share))),
-        fold_influence=psi_KQ,
-        folds=Q,
-        prompts=prompts,
-        responses=responses,
-    )
+    error_K = np.sqrt((psi_KQ**2).sum(axis=1) / (1 - (share @ share)))
+    return Influence(I_K, error_K, psi_KQ, Q, prompts, responses)
 
 
 def summed(
@@ -128,15 +111,13 @@ def summed(
 ) -> FoldContributions:
     """Return contributions summed by group: sequence, prompt, sign, position, class.
 
-    Chunks of the update batch add up too. Compute standard errors afterwards, with
-    `token_influence`: tokens share the noise of the evaluation batch, so the error of
-    a sum is not the root of the summed squares.
+    Compute standard errors afterwards, with `token_influence`: tokens share the noise
+    of the evaluation batch, so the error of a sum is not the root of summed squares.
     """
     length = contributions.length
-    return FoldContributions(
+    return replace(
+        contributions,
         parts=_by_group(contributions.parts, group, groups),
-        size=contributions.size,
-        residual=contributions.residual,
         length=None if length is None else _by_group(length, group, groups),
     )
 

@@ -11,12 +11,11 @@ from jaxtyping import Bool, Float, Int
 from scipy import linalg
 
 from entrometer.errors import InvalidValue
-from entrometer.estimators.estimate import Estimate
+from entrometer.estimators.estimate import Estimate, jackknife
 from entrometer.estimators.noise_scale import noise_ratio
 
 BlockName = Literal["self", "prompt", "other"]
 """Pairs of a response with itself, of two responses to one prompt, of all others."""
-
 BLOCKS: tuple[BlockName, ...] = get_args(BlockName)
 
 
@@ -34,12 +33,7 @@ def block_mask(
     """Return which ordered pairs are in a block; the three blocks cover all pairs."""
     same: np.ndarray = prompt[:, None] == prompt[None, :]
     itself = np.eye(prompt.size, dtype=bool)
-    masks: dict[str, np.ndarray] = {
-        "self": itself,
-        "prompt": same & ~itself,
-        "other": ~same,
-    }
-    return masks[block]
+    return {"self": itself, "prompt": same & ~itself, "other": ~same}[block]
 
 
 def pair_sum(x: Float[np.ndarray, "N N"], prompt: Int[np.ndarray, " N"]) -> PairSum:
@@ -54,34 +48,12 @@ def pair_sum(x: Float[np.ndarray, "N N"], prompt: Int[np.ndarray, " N"]) -> Pair
     return PairSum(whole, whole - touching)
 
 
-def jackknife(value: float, without: Float[np.ndarray, " P"]) -> Estimate:
-    r"""Return the estimate with the variance $\frac{P-1}{P}\sum(\theta_{-p}-\theta)^2$.
-
-    For a mean over pairs of different prompts this is the jackknife of a U-statistic,
-    on average never too small. NaN if the mean is undefined without some prompt.
-    """
-    P = without.size
-    if P < 2:
-        raise InvalidValue(
-            f"expected at least 2 prompts to leave one out, got {P}; add prompts"
-        )
-    variance = (P - 1) / P * float(((without - value) ** 2).sum())
-    return Estimate.symmetric(
-        value,
-        float(np.sqrt(variance)),
-        degrees_of_freedom=float(P - 1),
-        effective_samples=float(P),
-        prompts=P,
-    )
-
-
 class BlockMean(NamedTuple):
     """Summary of the kernel's elements in a block."""
 
     mean: Estimate
     size: float
     """Root mean square of the elements."""
-
     pairs: int
     """Number of unordered pairs; of responses in the block `self`."""
 
@@ -103,24 +75,28 @@ def block_mean(
             f"expected pairs in the block {block!r}, got none; sample more prompts, or "
             "more responses per prompt"
         )
-    mean = total.whole / count.whole
     with np.errstate(invalid="ignore", divide="ignore"):
         without = total.without / count.without
-    square = float((X[mask] ** 2).mean())
-    ordered = int(count.whole)
     return BlockMean(
-        mean=jackknife(mean, without),
-        size=float(np.sqrt(square)),
-        pairs=ordered if block == "self" else ordered // 2,
+        mean=jackknife(total.whole / count.whole, without),
+        size=float(np.sqrt(float((X[mask] ** 2).mean()))),
+        pairs=_unordered(count, block),
     )
+
+
+def _unordered(count: PairSum, block: BlockName) -> int:
+    return int(count.whole) if block == "self" else int(count.whole) // 2
 
 
 def cosines(K: Float[np.ndarray, "N N"]) -> Float[np.ndarray, "N N"]:
     r"""Return $K_{ij}/\sqrt{K_{ii}K_{jj}}$; NaN for a response with zero gradient."""
-    size = np.sqrt(K.diagonal())
     with np.errstate(invalid="ignore", divide="ignore"):
-        cosine: np.ndarray = K / (size[:, None] * size[None, :])
-    return cosine
+        return np.asarray(K / _norms(K))
+
+
+def _norms(K: np.ndarray) -> np.ndarray:
+    size = np.sqrt(K.diagonal())
+    return np.asarray(size[:, None] * size[None, :])
 
 
 class PowerOfLength(NamedTuple):
@@ -157,24 +133,18 @@ def growth_with_length(
         s, t, u, v, w = (np.asarray(a[part]) for a in (n, X, Y, XX, XY))
         spread = s * v - t * t
         with np.errstate(invalid="ignore", divide="ignore"):
-            p: np.ndarray = (s * w - t * u) / spread
-        # A spread this small is the rounding error of equal lengths.
-        return np.where(spread > 1e-12 * s * s, p, np.nan)
+            # A spread this small is the rounding error of equal lengths.
+            return np.where(spread > 1e-12 * s * s, (s * w - t * u) / spread, np.nan)
 
-    ordered = int(n.whole)
-    return PowerOfLength(
-        power=jackknife(float(slope(0)), slope(1)),
-        pairs=ordered if block == "self" else ordered // 2,
-    )
+    power = jackknife(float(slope(0)), slope(1))
+    return PowerOfLength(power, _unordered(n, block))
 
 
 def sketch_error(
     K: Float[np.ndarray, "N N"], sketched: Float[np.ndarray, "N N"]
 ) -> float:
     r"""Return the RMS of $(\tilde K_{ij} - K_{ij})/\sqrt{K_{ii}K_{jj}}$, $i\le j$."""
-    size = np.sqrt(K.diagonal())
-    pairs = np.triu_indices(len(K))
-    relative = ((sketched - K) / (size[:, None] * size[None, :]))[pairs]
+    relative = ((sketched - K) / _norms(K))[np.triu_indices(len(K))]
     return float(np.sqrt((relative**2).mean()))
 
 
@@ -190,8 +160,7 @@ def expected_sketch_error(K: Float[np.ndarray, "N N"], m: int) -> float:
 
 def eigenvalues(K: Float[np.ndarray, "N N"]) -> Float[np.ndarray, " N"]:
     """Return the eigenvalues of a symmetric matrix, the largest first."""
-    descending: np.ndarray = linalg.eigvalsh(K)[::-1]
-    return descending
+    return np.asarray(linalg.eigvalsh(K)[::-1])
 
 
 def effective_rank(K: Float[np.ndarray, "N N"]) -> float:
@@ -224,7 +193,6 @@ class MarchenkoPastur:
 
     scale: float
     """$s$."""
-
     ratio: float
     r"""$c$: number of sequences over the apparent dimension of their gradients."""
 
@@ -282,8 +250,7 @@ def prompt_products(
     """
     _, place = np.unique(prompt, return_inverse=True)
     alpha_NP = alpha[:, None] * np.eye(place.max() + 1)[place]
-    products: np.ndarray = alpha_NP.T @ K @ alpha_NP
-    return products
+    return np.asarray(alpha_NP.T @ K @ alpha_NP)
 
 
 def gradient_noise(products: Float[np.ndarray, "P P"]) -> Estimate:

@@ -24,7 +24,7 @@ from entrometer.estimators.responses import (
 
 
 class ScoreCoefficients(NamedTuple):
-    r"""Factors of $\nabla_v S_k$ in $N'$ and in $D'$."""
+    r"""Per token, the factors of $\nabla_v S_k$ in the slopes of $h = N/D$."""
 
     N: Column
     D: Column
@@ -92,11 +92,9 @@ def linear_term(sums: PromptSums, *, per: Per = "token") -> Linearised:
     T = sums.total("T")
     R = sums.total("H") / T
     slope = (N1 - R * D1) / T
-    return linearise(
-        sums,
-        slope,
-        {"N1": 1 / T, "D1": -R / T, "H": -D1 / T**2, "T": (R * D1 / T - slope) / T},
-    )
+    slopes = {"N1": 1 / T, "D1": -R / T}
+    slopes |= {"H": -D1 / T**2, "T": (R * D1 / T - slope) / T}
+    return linearise(sums, slope, slopes)
 
 
 class GradientWeights(NamedTuple):
@@ -118,9 +116,8 @@ def entropy_gradient_weights(
     r"""Return the weights with which one vjp over the batch gives $\nabla h$.
 
     Per token $a^S_k = (n_k - R\,d_k)/\sum T$ and $a^H_k = 1/\sum T$; per sequence
-    $a^S_k = n_k/n$ and $a^H_k = 1/n$. `responses` may be a chunk of the batch, but
-    `whole` must be the `entropy_statistics` of all of it: the vjps of chunks then add
-    up.
+    $a^S_k = n_k/n$ and $a^H_k = 1/n$. The vjps of chunks add up if `whole` is the
+    `entropy_statistics` of the whole batch.
     """
     require_per(per)
     n, d = score_coefficients(responses, here, weighting=weighting, baseline=baseline)

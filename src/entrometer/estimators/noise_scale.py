@@ -26,9 +26,7 @@ def noise_scale_moments(
             f"expected 0 < b < B prompt groups, got b={b}, B={B}; take `small` from a "
             "part of the batch"
         )
-    G2 = (B * large - b * small) / (B - b)
-    trace = (small - large) / (1 / b - 1 / B)
-    return trace, G2
+    return (small - large) / (1 / b - 1 / B), (B * large - b * small) / (B - b)
 
 
 def noise_scale(
@@ -47,11 +45,8 @@ def noise_scale(
         raise InvalidValue(
             f"expected at least 2 steps to average, got {steps}; record more steps"
         )
-    a, g = float(trace.mean()), float(G2.mean())
-    covariance = np.cov(trace, G2) / steps
-    return noise_ratio(
-        (a, g), covariance, degrees_of_freedom=steps - 1, prompts=steps * B
-    )
+    moments, cov = (float(trace.mean()), float(G2.mean())), np.cov(trace, G2) / steps
+    return noise_ratio(moments, cov, degrees_of_freedom=steps - 1, prompts=steps * B)
 
 
 def noise_ratio(
@@ -71,19 +66,7 @@ def noise_ratio(
     if a > 0 and g > 0:
         slope = np.array([1 / g, -a / g**2])
         value, error = a / g, float(np.sqrt(slope @ covariance @ slope))
-        low, high = fieller_magnitude(
-            a,
-            g,
-            var_a=float(covariance[0, 0]),
-            var_b=float(covariance[1, 1]),
-            cov=float(covariance[0, 1]),
-            t=t_quantile(float(degrees_of_freedom)),
-        )
-    return Estimate(
-        value=value,
-        standard_error=error,
-        low=low,
-        high=high,
-        effective_samples=float(prompts),
-        prompts=prompts,
-    )
+        (var_a, cov), (_, var_b) = covariance.tolist()
+        t = t_quantile(float(degrees_of_freedom))
+        low, high = fieller_magnitude(a, g, var_a=var_a, var_b=var_b, cov=cov, t=t)
+    return Estimate(value, error, low, high, float(prompts), prompts)

@@ -1,33 +1,21 @@
 """pass@k: the probability that at least one of k responses to a prompt is correct."""
 
-# Axes: N responses, P prompts.
+# Axes: P prompts.
 
 import math
 
 import numpy as np
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float
 
 from entrometer.errors import InvalidValue
-from entrometer.estimators.estimate import (
-    Estimate,
-    Linearised,
-    effective_samples,
-    t_quantile,
-)
+from entrometer.estimators.estimate import Estimate, Linearised, of_prompts, t_quantile
 from entrometer.estimators.prompt_sums import PromptSums
-
-
-def pass_statistics(
-    prompt: Int[np.ndarray, " N"], correct: Bool[np.ndarray, " N"]
-) -> PromptSums:
-    """Return per-prompt sums for `pass_at_k`: responses n, correct responses c."""
-    return PromptSums.of(
-        prompt, responses=np.ones(prompt.size), correct=correct.astype(np.float64)
-    )
 
 
 def pass_at_k(sums: PromptSums, k: int) -> Linearised:
     r"""Return the mean over prompts of $1 - \binom{n-c}{k}/\binom{n}{k}$, unbiased.
+
+    `sums` has the responses n of each prompt and the number c that are `correct`.
 
     This is the fraction of all k-subsets of a prompt's n responses that contain one of
     the c correct ones. The plug-in $1 - (1 - c/n)^k$ is biased. For k > n there is no
@@ -40,12 +28,7 @@ def pass_at_k(sums: PromptSums, k: int) -> Linearised:
     _require_subsets(n, k)
     y = _share_of_subsets(n, c, k)
     mean = float(y.mean())
-    return Linearised(
-        value=mean,
-        prompt=sums.prompt,
-        prompt_influence=(y - mean) / sums.prompts,
-        effective_samples=effective_samples(sums),
-    )
+    return of_prompts(sums, mean, (y - mean) / sums.prompts)
 
 
 def share_estimate(share: Linearised) -> Estimate:
@@ -61,8 +44,7 @@ def share_estimate(share: Linearised) -> Estimate:
     The standard error is NaN if all prompts have the same value: such a sample does
     not show its spread.
     """
-    p, P = share.value, share.prompt.size
-    error = share.standard_error
+    p, P, error = share.value, share.prompt.size, share.standard_error
     if P < 2:
         low = high = math.nan
     else:
@@ -72,15 +54,8 @@ def share_estimate(share: Linearised) -> Estimate:
         reach = math.sqrt(t2 * (p * (1 - p) / m + t2 / (4 * m * m))) / (1 + t2 / m)
         # At p = 0 and 1 the two terms are equal, and rounding may exceed [0, 1].
         low, high = max(centre - reach, 0.0), min(centre + reach, 1.0)
-    return Estimate(
-        value=p,
-        standard_error=math.nan if error == 0 else error,
-        low=low,
-        high=high,
-        effective_samples=share.effective_samples,
-        prompts=P,
-        largest_weight=share.largest_weight,
-    )
+    sample = (share.effective_samples, P, share.largest_weight)
+    return Estimate(p, error or math.nan, low, high, *sample)
 
 
 def _share_of_subsets(
@@ -95,8 +70,7 @@ def _share_of_subsets(
     with np.errstate(divide="ignore"):
         for j in range(k):
             log_miss += np.log1p(-np.minimum(c / (n - j), 1.0))
-    share: np.ndarray = -np.expm1(log_miss)
-    return share
+    return np.asarray(-np.expm1(log_miss))
 
 
 def _coins(p: float, error: float, prompts: int, responses: float) -> float:

@@ -22,13 +22,10 @@ class PromptSums:
 
     columns: tuple[str, ...]
     """Names of the statistics."""
-
     prompt: Int[np.ndarray, " P"]
     """Prompt ids, ascending."""
-
     sums: Float[np.ndarray, "P M"]
     """One row per prompt, one column per statistic."""
-
     largest_weight: float = 1.0
     """Largest importance weight of a response."""
 
@@ -81,8 +78,7 @@ class PromptSums:
                 f"{nearest_name(column, self.columns)} these sums are for another "
                 "estimator; pass the statistics made for this one"
             )
-        values: np.ndarray = self.sums[:, self.columns.index(column)]
-        return values
+        return np.asarray(self.sums[:, self.columns.index(column)])
 
     def total(self, column: str) -> float:
         """Return one statistic summed over all prompts, in the order of their ids."""
@@ -115,8 +111,7 @@ def synthetic_batches(
 ) -> Iterator[tuple[PromptSums, ...]]:
     """Yield batches of `size` prompts drawn with replacement, the same for every part.
 
-    A prompt drawn twice counts as two prompts. `parts` are statistics of the same
-    prompts.
+    A prompt drawn twice counts as two prompts.
     """
     first = parts[0]
     if any(not np.array_equal(part.prompt, first.prompt) for part in parts):

@@ -63,16 +63,11 @@ def quadratic_statistics(
     N2 = ddH + 2 * A1 * dH + here.H * D2
     if baseline is not None:
         step = ddS + 2 * A1 * dS + dS**2
-        N2 = N2 - step * baseline.b
-        D2 = D2 - step * baseline.c
-    second = PromptSums.of(
-        responses.prompt, N2=responses.total(N2), D2=responses.total(D2)
-    )
-    return PromptSums(
-        first.columns + second.columns,
-        first.prompt,
-        np.concatenate([first.sums, second.sums], axis=1),
-    )
+        N2, D2 = N2 - step * baseline.b, D2 - step * baseline.c
+    N2, D2 = responses.total(N2), responses.total(D2)
+    second = PromptSums.of(responses.prompt, N2=N2, D2=D2)
+    sums = np.concatenate([first.sums, second.sums], axis=1)
+    return PromptSums(first.columns + second.columns, first.prompt, sums)
 
 
 def quadratic_term(sums: PromptSums, *, per: Per = "token") -> Linearised:
@@ -92,7 +87,6 @@ def quadratic_term(sums: PromptSums, *, per: Per = "token") -> Linearised:
     h2 = (N2 - R * D2 - 2 * h1 * D1) / T
     # h'' depends on H and T through R and h', and on T through the divisor.
     h2_R = (-D2 + 2 * D1**2 / T) / T
-    h1_T_at_fixed_R = -h1 / T
     return linearise(
         sums,
         h2,
@@ -102,7 +96,7 @@ def quadratic_term(sums: PromptSums, *, per: Per = "token") -> Linearised:
             "N1": -2 * D1 / T**2,
             "D1": (-2 * h1 + 2 * R * D1 / T) / T,
             "H": h2_R / T,
-            "T": h2_R * (-R / T) + (-2 * D1 * h1_T_at_fixed_R - h2) / T,
+            "T": h2_R * (-R / T) + (-2 * D1 * (-h1 / T) - h2) / T,
         },
     )
 
@@ -113,8 +107,7 @@ def linear_regime(slope: Linearised, curvature: Linearised) -> Estimate:
     A prediction by the slope alone holds for $\eta \ll \eta^*$. The interval is
     Fieller's: all $\rho$ for which $h' - \rho h''$ is compatible with 0, in absolute
     value and doubled. It is wide, up to $(0, \infty)$, if the slope or the curvature
-    is compatible with 0: the batch is then too small to locate $\eta^*$. If even their
-    signs are uncertain, the interval covers somewhat more than 95%.
+    is compatible with 0; if even their signs are uncertain, it covers more than 95%.
     """
     if not np.array_equal(slope.prompt, curvature.prompt):
         raise InvalidValue(
@@ -140,14 +133,8 @@ def linear_regime(slope: Linearised, curvature: Linearised) -> Estimate:
         eta = 2 * abs(slope.value / curvature.value)
         relative = dh / slope.value - ddh / curvature.value
         error = eta * math.sqrt(scale * float(relative @ relative))
-    return Estimate(
-        value=eta,
-        standard_error=error,
-        low=2 * low,
-        high=2 * high,
-        effective_samples=min(slope.effective_samples, curvature.effective_samples),
-        prompts=P,
-    )
+    effective = min(slope.effective_samples, curvature.effective_samples)
+    return Estimate(eta, error, 2 * low, 2 * high, effective, P)
 
 
 class PowerLaw(NamedTuple):
@@ -155,10 +142,8 @@ class PowerLaw(NamedTuple):
 
     power: float
     """$p$; 1 if y is linear in the learning rate."""
-
     standard_error: float
     """Standard error of $p$, from the scatter about the line; NaN for two points."""
-
     r2: float
     r"""Share of the variance of $\log|y|$ that the line explains."""
 

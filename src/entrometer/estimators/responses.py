@@ -22,7 +22,6 @@ class Responses:
 
     prompt: Int[np.ndarray, " N"]
     """Prompt id of each response: the unit of independence."""
-
     start: Int[np.ndarray, " N+1"]
     """First token of each response, and the number of tokens K at the end."""
 
@@ -74,14 +73,12 @@ class Responses:
     @cached_property
     def position(self) -> Int[np.ndarray, " K"]:
         """Position k of each token in its response, from 1."""
-        k: np.ndarray = np.arange(self.tokens) - self.spread(self.start[:-1]) + 1
-        return k
+        return np.asarray(np.arange(self.tokens) - self.spread(self.start[:-1]) + 1)
 
     @cached_property
     def remaining(self) -> Float[np.ndarray, " K"]:
         """Number of later tokens in the same response, M = T - k."""
-        M: np.ndarray = self.spread(self.length) - self.position
-        return M.astype(np.float64)
+        return np.asarray(self.spread(self.length) - self.position, np.float64)
 
     def columns(self, rows: Int[np.ndarray, " R"]) -> Int[np.ndarray, " _"]:
         """Return the column indices of the tokens of some responses, in their order."""
@@ -144,7 +141,6 @@ class Tables(NamedTuple):
 
     S: Column
     r"""$S_k = \log\pi(t_k|t_{<k},p)$."""
-
     H: Column
     r"""$H_k$, the whole-vocabulary entropy at the prefix of token k."""
 
@@ -154,7 +150,6 @@ class Tangents(NamedTuple):
 
     dS: Column
     r"""$\nabla_v S_k$."""
-
     dH: Column
     r"""$\nabla_v H_k$."""
 
@@ -164,7 +159,6 @@ class Curvatures(NamedTuple):
 
     ddS: Column
     r"""$\nabla_v^2 S_k$."""
-
     ddH: Column
     r"""$\nabla_v^2 H_k$."""
 
@@ -177,6 +171,5 @@ class Baseline(NamedTuple):
 
     b: Column
     r"""Prediction of the entropy to go, $G_k = \sum_{j>k} H_j$."""
-
     c: Column
     r"""Prediction of the tokens to go, $M_k = T - k$."""

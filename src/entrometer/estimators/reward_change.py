@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import Float
 
 from entrometer.errors import InvalidValue, nearest_name
-from entrometer.estimators.estimate import Linearised, effective_samples
+from entrometer.estimators.estimate import Linearised, of_prompts
 from entrometer.estimators.linear_term import GradientWeights
 from entrometer.estimators.prompt_sums import PromptSums
 from entrometer.estimators.responses import Responses, Tables, Tangents
@@ -19,10 +19,7 @@ prompt ("group", needs at least two responses), or over all other prompts ("batc
 
 
 def reward_change_statistics(
-    responses: Responses,
-    reward: Float[np.ndarray, " N"],
-    here: Tables,
-    there: Tables,
+    responses: Responses, reward: Float[np.ndarray, " N"], here: Tables, there: Tables
 ) -> PromptSums:
     r"""Return per-prompt sums for the true $\Delta J$: $x = w - 1$ of each response."""
     log_w = responses.total(np.asarray(there.S, np.float64) - here.S)
@@ -71,13 +68,7 @@ def reward_change(
         influence_on_mean = (r - r_all.sum() / n_all.sum() * n) / n_all.sum()
         noise_of_baseline = x.sum() * influence_on_mean
     J = y.sum() / N
-    return Linearised(
-        value=float(J),
-        prompt=sums.prompt,
-        prompt_influence=(y - J * n - noise_of_baseline) / N,
-        effective_samples=effective_samples(sums),
-        largest_weight=sums.largest_weight,
-    )
+    return of_prompts(sums, float(J), (y - J * n - noise_of_baseline) / N)
 
 
 def reward_gradient_weights(
@@ -89,8 +80,7 @@ def reward_gradient_weights(
 ) -> GradientWeights:
     r"""Return the weights whose vjp is $\nabla J$: $a^S = (r-\bar r_-)/N$.
 
-    `responses` may be a chunk of the batch; `whole` are the reward statistics of all
-    of it.
+    `responses` may be a chunk; `whole` are the reward statistics of the whole batch.
     """
     n, r = whole.of_prompts("responses"), whole.of_prompts("r")
     row = np.searchsorted(whole.prompt, responses.prompt)
@@ -113,14 +103,9 @@ def _statistics(
     **weights: np.ndarray,
 ) -> PromptSums:
     r = np.asarray(reward, np.float64)
+    columns = {"responses": np.ones(responses.count), "r": r, "x": x, "rx": r * x}
     return PromptSums.of(
-        responses.prompt,
-        largest_weight=largest_weight,
-        responses=np.ones(responses.count),
-        r=r,
-        x=x,
-        rx=r * x,
-        **weights,
+        responses.prompt, largest_weight=largest_weight, **columns, **weights
     )
 
 
@@ -146,5 +131,4 @@ def _mean_of_other_prompts(n: np.ndarray, r: np.ndarray) -> np.ndarray:
             f"expected at least 2 prompts for baseline='batch', got {n.size}; add "
             "prompts or pass baseline='group'"
         )
-    mean: np.ndarray = (r.sum() - r) / (n.sum() - n)
-    return mean
+    return np.asarray((r.sum() - r) / (n.sum() - n))

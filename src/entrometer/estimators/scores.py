@@ -26,22 +26,16 @@ class TokenColumns(NamedTuple):
 
     A: Column
     """Advantage."""
-
     S: Column
     """Log-probability."""
-
     H: Column
     """Entropy before the token."""
-
     position: Column
     """Position in the response."""
-
     length: Column
     """Number of tokens of the response."""
-
     pass_rate: Column
     """Mean reward of the responses to the prompt."""
-
     surplus: Column
     r"""$\sum_v p_v^2(\log p_v + H)$."""
 
@@ -57,8 +51,7 @@ class Sees(Enum):
 
 def covariance(x: TokenColumns) -> Column:
     r"""$(A - \bar A)(\log p - \overline{\log p})$, of Cui et al."""
-    c: np.ndarray = (x.A - x.A.mean()) * (x.S - x.S.mean())
-    return c
+    return np.asarray((x.A - x.A.mean()) * (x.S - x.S.mean()))
 
 
 def tabular_softmax(x: TokenColumns) -> Column:
@@ -68,8 +61,7 @@ def tabular_softmax(x: TokenColumns) -> Column:
     entropy there by $-A[p(\log p + H) - \sum_v p_v^2(\log p_v + H)]$: a kernel that is
     diagonal in prefixes.
     """
-    score: np.ndarray = -x.A * (np.exp(x.S) * (x.S + x.H) - x.surplus)
-    return score
+    return np.asarray(-x.A * (np.exp(x.S) * (x.S + x.H) - x.surplus))
 
 
 SCORES: dict[str, tuple[Callable[[TokenColumns], Column], Sees]] = {
@@ -88,8 +80,6 @@ SCORES: dict[str, tuple[Callable[[TokenColumns], Column], Sees]] = {
     "tabular softmax": (tabular_softmax, Sees.ADVANTAGE),
 }
 """Function and inputs of every score, by name."""
-
-
 BOOTSTRAPS = 500
 _RANKS_IN_MEMORY = 1 << 21
 
@@ -99,11 +89,9 @@ class Ranking(NamedTuple):
 
     rho: float
     """Spearman's rank correlation; tied values have their mean rank."""
-
     low: float
     high: float
     """Ends of the 95% bootstrap interval over groups; NaN where it is undefined."""
-
     found: float
     """Fraction of the target's top 1%, by magnitude, in the score's top 1%."""
 
@@ -143,9 +131,7 @@ def rankings(
 
 
 def top_found(
-    score: Float[np.ndarray, " K"],
-    target: Float[np.ndarray, " K"],
-    share: float = 0.01,
+    score: Float[np.ndarray, " K"], target: Float[np.ndarray, " K"], share: float = 0.01
 ) -> float:
     """Return the fraction of the target's largest that are among the score's largest.
 
@@ -160,8 +146,7 @@ def _among_largest(values: np.ndarray, count: int) -> np.ndarray:
     size = np.abs(values)
     last = np.partition(size, -count)[-count]
     above, tied = size > last, size == last
-    taken: np.ndarray = above + tied * ((count - above.sum()) / tied.sum())
-    return taken
+    return np.asarray(above + tied * ((count - above.sum()) / tied.sum()))
 
 
 class _Ties:
@@ -191,8 +176,7 @@ def _correlations(blocks: list[_Ties], weight_BK: np.ndarray) -> np.ndarray:
     def centred(ties: _Ties) -> np.ndarray:
         ranks_BK = ties.ranks(weight_BK)
         mean_B = (weight_BK * ranks_BK).sum(axis=1) / total_B
-        centred_BK: np.ndarray = ranks_BK - mean_B[:, None]
-        return centred_BK
+        return np.asarray(ranks_BK - mean_B[:, None])
 
     y_BK = centred(blocks[-1])
     wy_BK = weight_BK * y_BK
@@ -203,12 +187,9 @@ def _correlations(blocks: list[_Ties], weight_BK: np.ndarray) -> np.ndarray:
         xx_B = (weight_BK * x_BK**2).sum(axis=1)
         # The correlation of a constant column is undefined.
         size_B = np.sqrt(xx_B * yy_B)
-        product_B = (wy_BK * x_BK).sum(axis=1)
-        columns.append(
-            np.divide(
-                product_B, size_B, out=np.full_like(size_B, np.nan), where=size_B > 0
-            )
-        )
+        with np.errstate(invalid="ignore", divide="ignore"):
+            rho_B = (wy_BK * x_BK).sum(axis=1) / size_B
+        columns.append(np.where(size_B > 0, rho_B, np.nan))
     return np.stack(columns, axis=1)
 
 
@@ -222,7 +203,6 @@ def _interval(rho: np.ndarray) -> tuple[float, float]:
 
 FOLDS, MOST = 5, 1000
 """Number of folds, and largest number of training rows (a fit costs their cube)."""
-
 _RIDGES = 10.0 ** np.arange(-3, 3)
 
 
@@ -276,10 +256,8 @@ def _predict(x_RF: np.ndarray, y_RO: np.ndarray, at_KF: np.ndarray) -> np.ndarra
             error = float(((c_R / diagonal_R) ** 2).sum())
             if error < best:
                 best, weights_RO[:, o] = error, c_R
-    predicted: np.ndarray = _kernel(at_KF, x_RF) @ weights_RO + mean_O
-    return predicted
+    return np.asarray(_kernel(at_KF, x_RF) @ weights_RO + mean_O)
 
 
 def _kernel(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    k: np.ndarray = np.exp(-cdist(a, b, "sqeuclidean") / (2 * a.shape[1]))
-    return k
+    return np.asarray(np.exp(-cdist(a, b, "sqeuclidean") / (2 * a.shape[1])))

@@ -1,4 +1,4 @@
-"""Checkpoints, evaluation batches and update batches of an experiment as requests."""
+"""Requests for the checkpoints, evaluation and update batches of an experiment."""
 
 from collections.abc import Iterable
 from dataclasses import replace
@@ -14,13 +14,7 @@ from entrometer.policy.adapter import CONFIG as ADAPTER_CONFIG
 from entrometer.policy.adapter import base_of
 from entrometer.policy.checkpoint import weights_key
 from entrometer.policy.optimizer_state import optimizer_key
-from entrometer.runs import (
-    present,
-    read_update,
-    response_seeds,
-    update_path,
-    verified,
-)
+from entrometer.runs import present, read_update, response_seeds, update_path, verified
 from entrometer.runs.content import content_key, file_sha256
 from entrometer.runs.updates import require_usable
 from entrometer.tasks import task
@@ -34,6 +28,7 @@ def subject_of(
     # Recorded batches are compared when they are read: the checkpoint may be a copy.
     verified(path, beside=False)
     base = local_base(config, path)
+    # Results of an adapter depend on its base model as much as on itself.
     if base is not None:
         verified(base, beside=False)
     return Subject(
@@ -47,18 +42,17 @@ def subject_of(
 
 
 def local_base(config: CheckpointConfig, path: Path) -> Path | None:
-    """Directory of the model that an adapter sits on; None for a name."""
-    if not (path / ADAPTER_CONFIG).is_file():
-        return None
-    base = config.policy or base_of(path)
-    found = Path(base).expanduser() if isinstance(base, str) else None
-    return found if found is not None and found.is_dir() else None
+    """Return the directory of an adapter's base model; None if it has only a name."""
+    adapted = (path / ADAPTER_CONFIG).is_file()
+    base = (config.policy or base_of(path)) if adapted else None
+    directory = Path(base).expanduser() if isinstance(base, str) else None
+    return directory if directory is not None and directory.is_dir() else None
 
 
 def require_rates(
     path: Path, learning_rate: float, etas: Iterable[float], *, setting: str = "--eta"
 ) -> None:
-    """Refuse learning rates of 0, which a schedule that has ended gives."""
+    """Raise for a learning rate of 0, which a schedule that has ended gives."""
     if not all(eta > 0 for eta in etas):
         raise InvalidValue(
             f"{path}: expected a learning rate above 0, got {learning_rate}: its "
@@ -67,13 +61,14 @@ def require_rates(
 
 
 def step_of(config: ExperimentConfig, subject: Subject, name: str, steps: int) -> Step:
-    """The update of a name, at a checkpoint that has so many steps behind it."""
+    """Return the request for an update's step, at a checkpoint after `steps` steps."""
     batch: Recorded | Draw
     if name == "recorded":
         batch = recorded(config, Path(subject.path), steps + 1)
     else:
         seed = int(name.removeprefix("sampled-"))
-        # Apart from the evaluation batch, whatever the two seeds are.
+        # The leading 1 keeps the stream apart from the evaluation batch's (0), even if
+        # both seeds are equal.
         rng = np.random.default_rng([1, seed])
         size = min(config.update_prompts, config.problems)
         chosen = rng.choice(config.problems, size=size, replace=False)
@@ -84,7 +79,7 @@ def step_of(config: ExperimentConfig, subject: Subject, name: str, steps: int) -
 
 
 def recorded(config: ExperimentConfig, checkpoint: Path, step: int) -> Recorded:
-    """The batch of an optimizer step, from the recorder beside a checkpoint."""
+    """Return the batch that training recorded for an optimizer step."""
     path = update_path(checkpoint.parent, step)
     if not present(path):
         raise InvalidValue(
@@ -92,28 +87,24 @@ def recorded(config: ExperimentConfig, checkpoint: Path, step: int) -> Recorded:
             f"{path}, got no such file; give --updates sampled-1, or train with "
             "the recorder"
         )
-    _require_alike(config, path, step)
+    _require_same_settings(config, path, step)
     chosen = intervention(config.intervention)
-    plain = chosen == intervention(PLAIN)
-    return Recorded(
-        path=str(path),
-        sha256=file_sha256(path),
-        intervention="" if plain else chosen.text,
-        code=chosen.remedy.code,
-    )
+    # Empty for plain Dr-GRPO, so that its key does not depend on how it is written.
+    text = "" if chosen == intervention(PLAIN) else chosen.text
+    code, sha256 = chosen.remedy.code, file_sha256(path)
+    return Recorded(path=str(path), sha256=sha256, intervention=text, code=code)
 
 
-def _require_alike(config: ExperimentConfig, path: Path, step: int) -> None:
-    """Refuse the batch of another step, and samples of another policy than its own."""
+def _require_same_settings(config: ExperimentConfig, path: Path, step: int) -> None:
     batch = read_update(path)
     require_usable(path, batch)
     settings = batch.settings
     if settings.step != step:
         raise InvalidValue(
-            f"{path}: expected the batch of step {step}, got a file that says it is of "
-            f"step {settings.step}; copy the right one here, or give --updates "
-            "sampled-1"
+            f"{path}: expected the batch of step {step}, got the batch of step "
+            f"{settings.step}; copy the right one here, or give --updates sampled-1"
         )
+    # S depends on the temperature, and Dr-GRPO's loss divides by the length limit.
     for name in ("temperature", "max_tokens"):
         was, asked = getattr(settings, name), getattr(config, name)
         if was != asked:
@@ -122,32 +113,26 @@ def _require_alike(config: ExperimentConfig, path: Path, step: int) -> None:
                 f"{asked}; give --{name.replace('_', '-')} {was}"
             )
     trained = dict(zip(settings.rewards, settings.reward_weights, strict=True))
+    weights = {"answer": 1.0, "format": config.format_weight}
     # Other names are a user's own reward functions, which a task does not know.
-    if set(trained) == {"answer", "format"}:
-        asked_weights = {"answer": 1.0, "format": config.format_weight}
-        if trained != asked_weights:
-            raise InvalidValue(
-                f"{path}: expected the reward that the training had, with weights "
-                f"{trained}, got {asked_weights}; give --format-weight "
-                f"{trained['format']}"
-            )
+    if trained.keys() == weights.keys() and trained != weights:
+        raise InvalidValue(
+            f"{path}: expected the reward that the training had, with weights "
+            f"{trained}, got {weights}; give --format-weight {trained['format']}"
+        )
 
 
 def evaluation(config: ExperimentConfig, subject: Subject) -> tuple[Draw, ...]:
-    """Return the evaluation batch in shards; a larger batch begins with a smaller one.
-
-    Prompts are drawn with replacement.
-    """
+    """Return the evaluation batch in shards, with prompts drawn with replacement."""
     rng = np.random.default_rng([0, config.seed])
-    # One by one: the first elements of an array of draws would depend on its size.
+    # One by one, so that a larger batch begins with the smaller one: the first elements
+    # of an array of draws would depend on its size.
     problems = np.array([rng.integers(config.problems) for _ in range(config.prompts)])
     seeds = response_seeds(config.seed, problems.tolist())
-    shards = [
-        slice(i, i + config.shard) for i in range(0, config.prompts, config.shard)
-    ]
+    starts = range(0, config.prompts, config.shard)
     return tuple(
         draw(config, subject, problems[s], seeds[s], config.format_weight)
-        for s in shards
+        for s in (slice(i, i + config.shard) for i in starts)
     )
 
 
@@ -166,7 +151,9 @@ def draw(
             f"expected {config.problems} problems in the {config.split.value} split of "
             f"{config.task}, got {len(every)}; set --problems {len(every)}"
         )
+    # Their text is in the key: a task of the same name may change its problems.
     asked = [[judge.prompt(every[i]), every[i].answer] for i in problems]
+    # Which tokens are sampled needs no float64: their log-probs are computed again.
     drawn_in = "float32" if config.precision == "float64" else config.precision
     return Draw(
         subject=replace(subject, precision=drawn_in),
@@ -183,8 +170,14 @@ def draw(
     )
 
 
+def named_checkpoints(config: CheckpointConfig) -> list[tuple[str, Path]]:
+    """Return each checkpoint's short name and path."""
+    paths = config.checkpoints
+    return list(zip(short_names(paths), map(Path, paths), strict=True))
+
+
 def short_names(paths: tuple[str, ...]) -> list[str]:
-    """The last part of each path; the last two or three where that is not enough."""
+    """Return the last part of each path; the last two or three if names repeat."""
     for parts in (1, 2, 3):
         names = ["/".join(Path(p).parts[-parts:]) for p in paths]
         if len(set(names)) == len(names):

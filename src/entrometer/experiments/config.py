@@ -1,5 +1,6 @@
 """Settings that experiments share."""
 
+import math
 import re
 from dataclasses import dataclass
 from typing import ClassVar, Literal
@@ -71,13 +72,15 @@ class CheckpointConfig:
                 "directory checkpoint-N"
             )
         for name, least in self.AT_LEAST.items():
+            # A seed is not a size, so only the integer type limits it.
             most = MOST if name != "seed" else 2**63 - 1
             if not least <= getattr(self, name) <= most:
                 raise InvalidValue(
                     f"expected {name} of at least {least} and at most {most}, got "
                     f"{getattr(self, name)}"
                 )
-        if not self.temperature > 0:
+        # Written so that NaN fails too.
+        if not 0 < self.temperature < math.inf:
             raise InvalidValue(
                 f"expected a temperature above 0, got {self.temperature}; a greedy "
                 "policy has no entropy"
@@ -104,7 +107,7 @@ class ExperimentConfig(CheckpointConfig):
     """Prompts of the evaluation batch E, drawn with replacement, one response each."""
 
     update_prompts: int = 8
-    """Prompts of a sampled update batch."""
+    """Number of prompts of a sampled update batch."""
 
     update_responses: int = 8
     """Responses per prompt of a sampled update batch."""
@@ -127,7 +130,6 @@ class ExperimentConfig(CheckpointConfig):
     }
 
     def __post_init__(self) -> None:
-        """Raise for settings that cannot be measured, before anything is loaded."""
         super().__post_init__()
         if not self.updates:
             raise InvalidValue(
@@ -146,9 +148,5 @@ class ExperimentConfig(CheckpointConfig):
             )
 
     def recorded_steps(self, steps: int) -> list[int]:
-        """Return the optimizer steps whose recorded batches are read.
-
-        Args:
-            steps: Optimizer steps of the checkpoint.
-        """
+        """Return the optimizer steps whose recorded batches are read."""
         return [steps + 1] if "recorded" in self.updates else []

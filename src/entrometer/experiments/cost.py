@@ -5,10 +5,11 @@ $t = a + bc$, where $c$ is its cost in forward passes over one response
 (`Request.cost`), so the pass itself says how its work grows.
 """
 
+import operator
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import astuple, dataclass, fields, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
@@ -49,9 +50,8 @@ class Rate(NamedTuple):
 
     def seconds(self, request: Request) -> float:
         """Return the seconds of a pass that is not the first of its stage."""
-        # Divided requests have no cost of their own: their shards are what runs.
-        cost = request.forwards * request.rows
-        return self.fixed + self.per_cost * cost
+        # Not `request.cost`: a divided request has none, because its shards have it.
+        return self.fixed + self.per_cost * (request.forwards * request.rows)
 
 
 @dataclass(frozen=True)
@@ -74,22 +74,17 @@ class Timing:
 
     rates: dict[str, Rate]
     """By stage."""
-
     first_load: float
     load: float
     """Seconds to load the policy, the first time and again."""
-
     lengths: tuple[int, ...]
     """Tokens of each response that was drawn."""
-
     sequence: int
     """Tokens of the longest prompt and response."""
-
     parameters: int
     trained: int
     kept_per_token: int
     """Elements that the layers keep per token for a backward pass."""
-
     item_bytes: int
 
     def memory(self, requests: Iterable[Request]) -> Memory:
@@ -117,7 +112,6 @@ class Stage:
     responses: int = 0
     done: int = 0
     """Passes that the store already has."""
-
     seconds: float = 0.0
     """Estimated seconds of the others."""
 
@@ -130,7 +124,6 @@ class CostEstimate:
     loading: float
     after: float
     """Seconds of everything after the passes."""
-
     memory: Memory | None
     timing: Timing | None
     """None if the store has every pass, so that nothing was timed."""
@@ -172,7 +165,6 @@ def estimate_cost(
 def _priced(
     requests: Iterable[Request], store: Path, timing: Timing | None
 ) -> tuple[dict[str, Stage], float]:
-    """Return the stages, and the seconds of loading policies."""
     stages: dict[str, Stage] = defaultdict(Stage)
     subjects: list[Subject] = []
     for request in dict.fromkeys(requests):
@@ -181,16 +173,14 @@ def _priced(
         seconds = 0.0
         if not done and timing is not None:
             seconds = timing.rates[name].seconds(request)
+            # The first pass of a stage also warms up caches and compiled kernels.
             if before.passes == before.done:
                 seconds += timing.rates[name].first
+            # A worker holds one policy, so every change of policy loads one.
             if not subjects or subjects[-1] != request.subject:
                 subjects.append(request.subject)
-        stages[name] = Stage(
-            before.passes + 1,
-            before.responses + request.rows,
-            before.done + done,
-            before.seconds + seconds,
-        )
+        more = (1, request.rows, done, seconds)
+        stages[name] = Stage(*map(operator.add, astuple(before), more))
     if timing is None:
         return dict(stages), 0.0
     return dict(stages), timing.first_load + (len(subjects) - 1) * timing.load
@@ -199,15 +189,15 @@ def _priced(
 def excerpt(requests: Sequence[Request], prompts: int, group: int) -> list[Request]:
     """Return the first request of each stage, made small, after what it depends on.
 
-    Args:
-        requests: The requests of a plan.
-        prompts: Responses of an evaluation batch.
-        group: Prompts of an update batch, and responses to each of them.
+    `prompts` is the size of an evaluation batch, `group` the number of an update
+    batch's prompts and of responses to each.
     """
     template = next(r for r in requests if isinstance(r, Draw))
     problems = list(
         dict.fromkeys(p for r in requests if isinstance(r, Draw) for p in r.problems)
     )
+    # Every fold of the evaluation batch needs a prompt of its own.
+    prompts = max(prompts, *(getattr(r, "folds", 1) for r in requests))
 
     def small(value: Any, name: str = "") -> Any:
         if isinstance(value, Subject):
@@ -217,7 +207,7 @@ def excerpt(requests: Sequence[Request], prompts: int, group: int) -> list[Reque
             chosen = [p for p in problems[:group] for _ in range(group)]
             return replace(template.of(chosen), subject=small(template.subject))
         if isinstance(value, Draw):
-            few = value.of(value.problems[:prompts])
+            few = value.of(problems[:prompts])
             return replace(few, subject=small(value.subject))
         if isinstance(value, tuple):
             items = tuple(dict.fromkeys(small(item) for item in value))
@@ -249,7 +239,7 @@ def excerpt(requests: Sequence[Request], prompts: int, group: int) -> list[Reque
 def time_passes(
     subject: Subject, few: Iterable[Request], more: Iterable[Request]
 ) -> Timing:
-    """Run two small parts of a plan in a store that is thrown away."""
+    """Return the times of two small parts of a plan, run in a temporary store."""
     seconds: dict[str, list[tuple[float, float]]] = defaultdict(list)
     first: dict[str, float] = defaultdict(float)
     lengths: list[int] = []
@@ -260,13 +250,16 @@ def time_passes(
         first_load = seconds_of(lambda: worker.checkpoint(subject))
         load = first_load
         if first_load < _QUICK:
+            # A new worker loads again, now without imports and with the files cached.
             worker = Worker(store)
             load = seconds_of(lambda: worker.checkpoint(subject))
         policy = worker.checkpoint(subject).policy
         for cold_start, requests in ((True, few), (False, more)):
             for request in requests:
+                # Loaded outside the timing: `_priced` adds the seconds of loading.
                 worker.checkpoint(request.subject)
 
+                # Bound as a default: a closure would see the last request of the loop.
                 def run(request: Request = request) -> None:
                     request.run(worker)
 
@@ -307,13 +300,13 @@ def seconds_of(work: Callable[[], object]) -> float:
 
 
 def _steady(work: Callable[[], object]) -> float:
-    """Return the best of three if a call is short; filters out other load."""
+    # The best of three, if the call is short, leaves out other load on the machine.
     once = seconds_of(work)
     return once if once > _QUICK else min(once, seconds_of(work), seconds_of(work))
 
 
 def _sizes(policy: Policy) -> tuple[int, int, int, int]:
-    """Return parameters, trained parameters, elements kept per token, item bytes."""
+    # Parameters, trained parameters, elements kept per token, bytes per element.
     config: Any = policy.base.config
     width, heads = config.hidden_size, config.num_attention_heads
     head = getattr(config, "head_dim", None) or width // heads

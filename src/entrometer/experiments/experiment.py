@@ -5,7 +5,7 @@ the manifest of a run names it. A user registers an experiment from a file of th
 with `register`, and it has all of them.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
@@ -24,8 +24,7 @@ from entrometer.experiments.config import CheckpointConfig
 from entrometer.report.kinds import PageParts, RunKind
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
+    # Requests import torch, which `--help` does without.
     from entrometer.experiments.requests import Request, Subject
 
 Config = TypeVar("Config", bound=CheckpointConfig)
@@ -44,7 +43,7 @@ class Point(Protocol):
     def subject(self) -> "Subject":
         """The policy that is measured."""
 
-    def requests(self) -> "Iterable[Request]":
+    def requests(self) -> Iterable["Request"]:
         """Yield all passes that are known so far, each after those it depends on."""
 
 
@@ -132,6 +131,7 @@ _REGISTERED: dict[str, Experiment[Any, Any]] = {}
 
 def register(experiment: Experiment[Config, Tables]) -> Experiment[Config, Tables]:
     """Add an experiment, or replace the one that a user registered by this name."""
+    # Built-in experiments call this function too, from their own package.
     if experiment.name in _BUILT_IN:
         module = experiment.config.__module__
         if not module.startswith(f"{__package__}."):

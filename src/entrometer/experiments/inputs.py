@@ -1,4 +1,4 @@
-"""What an experiment reads: compared on a resume, and named where it is unsealed."""
+"""Content keys of what an experiment reads, which a resume compares."""
 
 from collections.abc import Mapping
 from dataclasses import asdict
@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from entrometer.errors import InvalidValue
-from entrometer.experiments.batches import local_base, short_names, subject_of
+from entrometer.experiments.batches import local_base, named_checkpoints, subject_of
 from entrometer.experiments.config import CheckpointConfig
 from entrometer.policy.checkpoint import read_schedule
 from entrometer.runs import is_sealed_file, update_path, verified
@@ -20,44 +20,34 @@ _OF_PROBLEMS = ("task", "level", "split", "problems")
 
 
 def checkpoint_keys(config: CheckpointConfig) -> dict[str, str]:
-    """Content key of each checkpoint, weights and optimizer, by its name."""
-    names = short_names(config.checkpoints)
-    subjects = [
-        subject_of(config, path, with_optimizer=(path / "optimizer.pt").is_file())
-        for path in map(Path, config.checkpoints)
-    ]
-    return {
-        name: content_key({"weights": s.weights, "optimizer": s.optimizer})[:16]
-        for name, s in zip(names, subjects, strict=True)
-    }
+    """Return the content key of each checkpoint, weights and optimizer, by name."""
+    keys = {}
+    for name, path in named_checkpoints(config):
+        # An evaluation also reads checkpoints without an optimizer.
+        stepped = (path / "optimizer.pt").is_file()
+        s = subject_of(config, path, with_optimizer=stepped)
+        keys[name] = content_key({"weights": s.weights, "optimizer": s.optimizer})[:16]
+    return keys
 
 
 def run_key(config: CheckpointConfig) -> str:
-    """Content key of a run: its settings, and its checkpoints wherever they lie."""
+    """Return the content key of a run: its settings and its checkpoints' content."""
+    # Without the paths: a run of a copied checkpoint is the same run.
     settings = as_json(asdict(config)) | {"checkpoints": None}
     keys = list(checkpoint_keys(config).values())
     return content_key({"settings": settings, "checkpoints": keys})[:8]
 
 
 def inputs(config: CheckpointConfig) -> dict[str, Any]:
-    """What a resume compares besides the settings."""
+    """Return what a resume compares besides the settings."""
     judge = task(config.task, **config.task_settings())
-    return {
-        "checkpoints": checkpoint_keys(config),
-        "problems": problems_key(
-            judge, judge.problems(config.split, config.problems or None)
-        ),
-    }
+    problems = judge.problems(config.split, config.problems or None)
+    keys = checkpoint_keys(config)
+    return {"checkpoints": keys, "problems": problems_key(judge, problems)}
 
 
 def require_same(run: Path, before: Mapping[str, Any], now: Mapping[str, Any]) -> None:
-    """Refuse to resume a run with other checkpoints or problems than it started with.
-
-    Args:
-        run: The directory.
-        before: What was sealed when the run started.
-        now: The same of what is asked for.
-    """
+    """Raise if a resumed run's inputs differ from `before`, those of its start."""
     was, are = before.get("checkpoints"), now["checkpoints"]
     if isinstance(was, dict) and list(was.values()) != list(are.values()):
         names = ", ".join(was), ", ".join(are)
@@ -67,6 +57,7 @@ def require_same(run: Path, before: Mapping[str, Any], now: Mapping[str, Any]) -
             f"got {got}; choose another directory with --run"
         )
     settings = before.get("settings")
+    # Other settings have other problems; the comparison of settings reports those.
     if not isinstance(settings, dict) or any(
         settings.get(name) != now["settings"][name] for name in _OF_PROBLEMS
     ):
@@ -80,25 +71,24 @@ def require_same(run: Path, before: Mapping[str, Any], now: Mapping[str, Any]) -
 
 
 def unsealed_inputs(config: CheckpointConfig) -> list[str]:
-    """Name what an experiment reads without a manifest that vouches for it."""
-    found = []
-    for path, name in zip(
-        map(Path, config.checkpoints), short_names(config.checkpoints), strict=True
-    ):
+    """Return the names of inputs whose content no manifest confirms."""
+    names: list[str] = []
+    for name, path in named_checkpoints(config):
         run = path.parent
         if verified(path, names=()) is None:
-            found.append(name)
+            names.append(name)
         base = local_base(config, path)
         if base is not None and verified(base, names=()) is None:
-            found.append(f"its base {base.name}")
+            names.append(f"its base {base.name}")
         if is_training(run) and not is_sealed_file(run / "config.json"):
-            found.append(f"{run.resolve().name}/config.json")
-        has_steps = (path / "optimizer.pt").is_file()
-        steps = read_schedule(path).step if has_steps else 0
+            names.append(f"{run.resolve().name}/config.json")
+        stepped = (path / "optimizer.pt").is_file()
+        # Recorded batches are named by the step that used them.
+        steps = read_schedule(path).step if stepped else 0
         updates = (update_path(run, step) for step in config.recorded_steps(steps))
-        found += [
+        names += [
             f"{update.parent.name}/{update.name}"
             for update in updates
             if update.is_file() and not is_sealed_file(update)
         ]
-    return list(dict.fromkeys(found))
+    return list(dict.fromkeys(names))

@@ -101,22 +101,16 @@ def run_requests(
     after: float = 0.0,
     stages: Stages | None = None,
 ) -> None:
-    """Run the requests that the store lacks.
+    """Run the requests that the store lacks, and add them to `stages`.
 
-    Args:
-        requests: Requests, each after those it depends on.
-        store: Directory of the results.
-        progress: Called after each pass.
-        engine: Where the passes run.
-        before: Work that was done earlier, which progress counts in.
-        after: Work that follows, likewise.
-        stages: Number of passes and seconds by kind, to be added to.
+    `before` and `after` are work of other calls, which progress counts in.
     """
 
     def tell(status: Status) -> None:
         done, total = before + status.done, before + status.total + after
         progress(replace(status, done=done, total=total))
 
+    # A list, because it is read twice and may be a generator.
     requests = list(requests)
     lacking = missing(requests, store)
     manifest = Manifest(store)
@@ -146,6 +140,7 @@ def missing(requests: Iterable[Request], store: Path) -> list[Request]:
         if name in manifest:
             manifest.require_whole(name)
             continue
+        # Shards are looked up only now: a finished request does not need them.
         for part in with_shards(request):
             if name_of(part) in manifest:
                 manifest.require_whole(name_of(part))
@@ -160,12 +155,8 @@ def work_left(requests: Iterable[Request], store: Path) -> float:
 
 
 def _begin(kind: str, config: CheckpointConfig, run: Path, store: Path | None) -> Path:
-    """Save the settings and the inputs' content keys; return the store's directory.
-
-    A run that was started before is resumed if its checkpoints and its problems are the
-    same and nobody edited its config.json. Until `_finish`, the manifest says that the
-    run is not finished.
-    """
+    # An existing run is resumed only with the same checkpoints and problems and an
+    # unedited config.json. Until `_finish`, the manifest says that it is not finished.
     store = store or run / "passes"
     about = {"kind": kind, "finished": False, **inputs(config)}
     earlier = sealed_settings(run)
@@ -192,7 +183,6 @@ def _finish(
     points: Sequence[Point],
     stages: Mapping[str, Any],
 ) -> None:
-    """Write tables and summary, and seal the directory."""
     # Settings that were edited meanwhile do not belong to these results.
     started = verify(run, names=[CONFIG])
     without = unsealed_inputs(config)
@@ -201,13 +191,13 @@ def _finish(
     results.mkdir(exist_ok=True)
     for name, row in table_classes(experiment.tables).items():
         write_rows(results / f"{name}.parquet", row, getattr(tables, name))
-    write_json(
-        run / "summary.json", summary | {"warnings": warnings, "unsealed": without}
-    )
+    summary = summary | {"warnings": warnings, "unsealed": without}
+    write_json(run / "summary.json", summary)
     subjects = {point.name: _described(point.subject, run) for point in points}
     about = {"inputs": subjects, "stages": stages, **about_machine()}
     about["store"] = relative_path(store, run)
     write_json(run / "about.json", about)
+    # Last: a run whose manifest says that it is finished has all its files.
     seal(run, about={**started, "finished": True}, without=("passes",))
 
 

@@ -36,6 +36,7 @@ def read_settings(experiment: Experiment[Any, Any], run: Path) -> dict[str, Any]
         )
         if settings.get("policy") is not None:
             settings["policy"] = located(settings["policy"], run)
+        # Made only to raise for values that the experiment does not accept.
         experiment.config(**settings)
     except FileNotFoundError:
         raise InvalidValue(

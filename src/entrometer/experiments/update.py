@@ -1,4 +1,4 @@
-"""From an update batch to the step that AdamW makes of it, and its files."""
+"""The step that AdamW makes of an update batch, and the files that store it."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -23,7 +23,7 @@ from entrometer.policy import Checkpoint, Policy
 
 
 class StepVectors(NamedTuple):
-    """A step as it is kept."""
+    """A step as it is stored."""
 
     direction: dict[str, Tensor]
     preconditioner: dict[str, Tensor]
@@ -31,14 +31,15 @@ class StepVectors(NamedTuple):
 
 
 def ascent_of(policy: Policy, batch: Batch) -> dict[str, Tensor]:
-    r"""$-g = \sum_k\alpha_k\nabla S_k + \gamma_k\nabla H_k$ of a batch."""
+    r"""Return $-g = \sum_k\alpha_k\nabla S_k + \gamma_k\nabla H_k$ of a batch."""
     return passes.vjp(policy, batch.rollouts, batch.weights).gradient
 
 
 def make_step(
     checkpoint: Checkpoint, ascent: Vector, *, max_grad_norm: float
 ) -> AdamWStep:
-    """The step that AdamW makes of a batch's ascent."""
+    """Return the step that AdamW makes of a batch's ascent."""
+    # The ascent is minus the gradient of the loss, which AdamW expects.
     return adamw_update(
         checkpoint.policy.trained(),
         scale(ascent, -1.0),
@@ -49,49 +50,48 @@ def make_step(
 
 
 def adjoint(gradient: Vector, step: StepVectors) -> dict[str, Tensor]:
-    r"""Direction $u = \kappa P g$ along which a token's score is its influence."""
+    r"""Return $u = \kappa P g$, along which $\alpha_k\nabla_u S_k$ is the influence.
+
+    P is diagonal, so $g\cdot\kappa P\nabla S_k = \nabla_u S_k$: one forward-mode pass
+    replaces a gradient per token.
+    """
     P = step.preconditioner
+    # Cast to the gradient, because rows of gradients may have another type than P.
     return {name: step.kappa * P[name].to(g) * g for name, g in gradient.items()}
 
 
 def momentum_and_decay(
     checkpoint: Checkpoint, step: StepVectors
 ) -> dict[str, dict[str, Tensor]]:
-    r"""What the step takes from before the batch.
+    r"""Return the parts of a step that do not come from its batch.
 
     $v_\text{history} = -\frac{\beta_1}{1-\beta_1^n}Pm_-$ and
-    $v_\text{decay} = -\lambda\theta$: with the batch's own part they add up to $v$.
+    $v_\text{decay} = -\lambda\theta$; the rest of $v$ is the batch's part.
     """
-    hyper, state = checkpoint.hyperparameters, checkpoint.state
+    hyper, moments = checkpoint.hyperparameters, checkpoint.state.first_moment
     beta1 = hyper.betas[0]
-    faded = -beta1 / (1 - beta1 ** (state.step + 1))
+    # AdamW corrects the bias of its average after this step, hence step + 1.
+    faded = -beta1 / (1 - beta1 ** (checkpoint.state.step + 1))
     P, trained = step.preconditioner, checkpoint.policy.trained()
     return {
-        "history": {
-            n: faded * P[n] * m.to(P[n]) for n, m in state.first_moment.items()
-        },
+        "history": {n: faded * P[n] * m.to(P[n]) for n, m in moments.items()},
         "decay": {n: -hyper.weight_decay[n] * p for n, p in trained.items()},
     }
 
 
 def write_step(path: Path, update: Update) -> None:
-    """Keep what the passes along a step need."""
-    vectors = parts(
-        direction=update.direction,
-        history=update.history,
-        preconditioner=update.preconditioner,
-    )
+    """Store what the passes along a step read."""
+    names = ("direction", "history", "preconditioner")
+    vectors = parts(**{name: getattr(update, name) for name in names})
+    # repr of a float is exact: the shortest text that reads back to the same bits.
     write_vectors(path, vectors, about={"kappa": repr(update.kappa)})
 
 
 def read_step(path: Path, device: Device) -> StepVectors:
-    """Read what `write_step` wrote onto a device."""
+    """Return what `write_step` stored, on a device."""
     with open_vectors(path, "a step", device) as file:
-        return StepVectors(
-            file.part("direction"),
-            file.part("preconditioner"),
-            float(file.about["kappa"]),
-        )
+        direction, P = file.part("direction"), file.part("preconditioner")
+        return StepVectors(direction, P, float(file.about["kappa"]))
 
 
 def read_step_part(path: Path, part: str, device: Device) -> dict[str, Tensor]:
@@ -103,29 +103,26 @@ def read_step_part(path: Path, part: str, device: Device) -> dict[str, Tensor]:
 def write_advanced(
     path: Path, checkpoint: Checkpoint, made: AdamWStep, eta: float
 ) -> None:
-    r"""Keep $\theta + \eta v$ and the moments after the step."""
+    r"""Store $\theta + \eta v$ and the moments after the step."""
     v = made.update.direction
+    # Added in the type of the parameter, as the optimizer of the training does.
     moved = {n: p + eta * v[n].to(p) for n, p in checkpoint.policy.trained().items()}
-    vectors = parts(
-        parameter=moved,
-        first=made.state.first_moment,
-        second=made.state.second_moment,
-    )
+    first, second = made.state.first_moment, made.state.second_moment
+    vectors = parts(parameter=moved, first=first, second=second)
     about = {"steps": str(checkpoint.step + 1), "optimizer": str(made.state.step)}
     write_vectors(path, vectors, about=about)
 
 
 def read_advanced(path: Path, checkpoint: Checkpoint) -> Checkpoint:
-    """Move a checkpoint, in place, to what `write_advanced` kept.
-
-    Its moments stay in the file until they are asked for.
-    """
+    """Move a checkpoint, in place, to what `write_advanced` stored."""
     trained, kind = checkpoint.policy.trained(), "a policy after a step"
     with open_vectors(path, kind, "cpu") as file, torch.no_grad():
         steps, taken = int(file.about["steps"]), int(file.about["optimizer"])
         for name, p in trained.items():
+            # In place: the model refers to these tensors.
             p.copy_(file[f"parameter/{name}"])
 
+    # Moments are twice the parameters' size, so each tensor is read when it is used.
     def moment(part: str) -> LazyVector:
         def load(name: str) -> Tensor:
             with open_vectors(path, kind, trained[name].device) as file:

@@ -1,4 +1,4 @@
-"""An update batch: its responses, and how a loss pulls on each of their tokens."""
+"""An update batch: its responses, and the weight that a loss gives each token."""
 
 # Axes: K tokens of all responses, N responses, B responses, T tokens of a response.
 
@@ -15,23 +15,20 @@ from entrometer.interventions import PLAIN, Intervention, TokenTables, intervent
 from entrometer.runs import Rollouts, Sampler, UpdateBatch
 
 _ROUNDING = 1e-3
-"""Largest advantage that rounding can make out of equal rewards."""
+"""Largest advantage that rounding can make of equal rewards."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Batch:
-    """Responses of an update, and how its loss pulls on each of their tokens."""
+    """Responses of an update, with the weight that its loss gives each token."""
 
     rollouts: Rollouts
-    """A prompt group has one prompt id."""
-
+    """Each prompt group has a prompt id that no other group has."""
     advantage: Float[np.ndarray, " K"]
     log_ratio: Float[np.ndarray, " K"]
-    """Log of the ratio to the policy that sampled, where the batch was formed."""
-
+    """Log of the ratio to the policy that sampled, when the batch was formed."""
     counted: Bool[np.ndarray, " K"]
     """Tokens that the loss counts."""
-
     alpha: Float[np.ndarray, " K"]
     r"""$\alpha_k = -\partial L/\partial S_k$."""
 
@@ -40,7 +37,7 @@ class Batch:
 
     @property
     def weights(self) -> GradientWeights:
-        r"""With which one way back gives $-\nabla L$."""
+        r"""Token weights whose vector-Jacobian product is $-\nabla L$."""
         return GradientWeights(S=self.alpha, H=self.gamma)
 
     def tables(
@@ -52,46 +49,38 @@ class Batch:
         influence: tuple[np.ndarray, np.ndarray] | None = None,
         seed: int = 0,
     ) -> TokenTables:
-        """What an intervention sees of the batch.
+        """Return what an intervention reads of the batch, one row per response.
 
-        Args:
-            here: S and H by the policy that is updated.
-            old: S by the policy that the batch was formed at, whose ratio to the one
-                that sampled is `log_ratio`.
-            concentration: As in `TokenTables`.
-            influence: On entropy and on reward, as in `TokenTables`.
-            seed: Of what is drawn by lot.
+        `here` is under the policy that is updated; `old` is S under the policy for
+        which the batch was formed; `influence` is on entropy and on reward.
         """
         place = _places(self.rollouts)
 
         def padded(column: np.ndarray) -> Tensor:
-            values = torch.tensor(column)
-            table = values.new_zeros(place.shape)
-            table[place] = values
-            return table
-
-        def optional(column: np.ndarray | None) -> Tensor | None:
-            return None if column is None else padded(np.asarray(column, np.float64))
+            # float64 whatever the pass computed in: ratios near 1 would round to 1.
+            wide = column if column.dtype == bool else column.astype(np.float64)
+            values = torch.tensor(wide)
+            return values.new_zeros(place.shape).masked_scatter(place, values)
 
         _, group = np.unique(self.rollouts.prompt, return_inverse=True)
-        both = influence
         return TokenTables(
-            S=padded(np.asarray(here.S, np.float64)),
-            H=padded(np.asarray(here.H, np.float64)),
-            S_old=padded(np.asarray(old, np.float64) - self.log_ratio),
+            S=padded(here.S),
+            H=padded(here.H),
+            S_old=padded(old.astype(np.float64) - self.log_ratio),
             A=padded(self.advantage),
             mask=padded(self.counted),
             group=torch.from_numpy(group),
             length_limit=self.rollouts.sampler.max_tokens,
-            concentration=optional(concentration),
-            influence=None if both is None else (padded(both[0]), padded(both[1])),
+            concentration=None if concentration is None else padded(concentration),
+            influence=influence and (padded(influence[0]), padded(influence[1])),
             seed=seed,
         )
 
     def treated(self, chosen: Intervention, tables: TokenTables) -> "Batch":
-        """The batch with the pull of another loss."""
+        """Return the batch with the token weights of another loss."""
         place = _places(self.rollouts)
         alpha, gamma = chosen.coefficients(tables)
+        # Indexing by the mask reads row by row, which is the order of the columns.
         return replace(self, alpha=alpha[place].numpy(), gamma=gamma[place].numpy())
 
     @property
@@ -103,26 +92,26 @@ class Batch:
         a standard deviation of about 0 can enlarge: such a group has no signal.
         """
         prompts, group = np.unique(self.rollouts.prompt, return_inverse=True)
-        size, lowest = np.zeros(prompts.size), np.full(prompts.size, np.inf)
+        largest, lowest = np.zeros(prompts.size), np.full(prompts.size, np.inf)
         highest = np.full(prompts.size, -np.inf)
         of_token = np.repeat(group, self.rollouts.length)
-        np.maximum.at(size, of_token, np.abs(self.advantage) * self.counted)
+        np.maximum.at(largest, of_token, np.abs(self.advantage) * self.counted)
         # An unscored response (NaN) makes both ends NaN, which are not equal.
         np.minimum.at(lowest, group, self.rollouts.reward)
         np.maximum.at(highest, group, self.rollouts.reward)
-        smallest = np.where(lowest == highest, _ROUNDING, 0.0)
-        return int((size > smallest).sum()), prompts.size
+        rounding = np.where(lowest == highest, _ROUNDING, 0.0)
+        return int((largest > rounding).sum()), prompts.size
 
     def minibatch(self, part: int, parts: int) -> "Batch":
-        """One of so many parts, by prompt group, as a batch of its own; from 1."""
+        """Return one of `parts` minibatches, split by prompt group; the first is 1."""
         rows = minibatch_rows(self.rollouts.prompt, part, parts)
-        own = self._rows(rows)
-        # A mean over fewer responses.
+        batch = self._rows(rows)
+        # The loss is a mean over responses, here over fewer of them.
         larger = self.rollouts.count / rows.size
-        return replace(own, alpha=larger * own.alpha, gamma=larger * own.gamma)
+        return replace(batch, alpha=larger * batch.alpha, gamma=larger * batch.gamma)
 
     def some(self, rows: slice) -> "Batch":
-        """Some responses, with the pull that they have in the whole."""
+        """Return some responses, with the weights they have in the whole batch."""
         if rows == slice(None) or rows == slice(0, self.rollouts.count):
             return self
         return self._rows(np.arange(self.rollouts.count)[rows])
@@ -130,59 +119,57 @@ class Batch:
     def _rows(self, rows: np.ndarray) -> "Batch":
         responses = Responses.from_lengths(self.rollouts.prompt, self.rollouts.length)
         at = responses.columns(rows)
+        columns = ("advantage", "log_ratio", "counted", "alpha", "gamma")
         return Batch(
             rollouts=self.rollouts.select(rows),
-            advantage=self.advantage[at],
-            log_ratio=self.log_ratio[at],
-            counted=self.counted[at],
-            alpha=self.alpha[at],
-            gamma=self.gamma[at],
+            **{name: getattr(self, name)[at] for name in columns},
         )
 
 
 def minibatch_rows(
     group: Int[np.ndarray, " N"], part: int, parts: int
 ) -> Int[np.ndarray, " M"]:
-    """Rows of one of so many parts of a batch, by prompt group; from 1."""
+    """Return the rows of one of `parts` minibatches, split by prompt group."""
+    # By first appearance, not sorted: the order in which training visits the groups.
     names = list(dict.fromkeys(group.tolist()))
     if len(names) < parts:
         raise InvalidValue(
-            f"expected at least {parts} prompts, one a minibatch, got "
-            f"{len(names)}; take fewer minibatches, or a larger update"
+            f"expected at least {parts} prompts, one per minibatch, got "
+            f"{len(names)}; use fewer minibatches, or a larger update"
         )
-    own = np.array_split(np.array(names), parts)[part - 1]
-    rows: np.ndarray = np.flatnonzero(np.isin(group, own))
+    chosen = np.array_split(np.array(names), parts)[part - 1]
+    rows: np.ndarray = np.flatnonzero(np.isin(group, chosen))
     return rows
 
 
 def recorded_batch(batch: UpdateBatch, text: str = PLAIN) -> Batch:
-    """The batch that a training recorded, with its loss on what it recorded.
+    """Return the batch that a training recorded, with the loss `text` of the training.
 
-    Groups are told apart even where two have the same prompt.
-
-    Args:
-        batch: The rows.
-        text: The intervention that the training had.
+    Groups stay apart even if two have the same prompt.
     """
     chosen = intervention(text)
     remedy = chosen.remedy
     if remedy.adapt is not None or remedy.scheduled or remedy.needs:
         raise InvalidValue(
-            f"expected a loss that rows alone tell, got {text!r}, which has a state or "
-            "reads what was not recorded; give --updates sampled-1, with plain Dr-GRPO"
+            f"expected a loss that recorded rows determine, got {text!r}, which has a "
+            "state or reads what was not recorded; give --updates sampled-1, with "
+            "plain Dr-GRPO"
         )
+    # float64: S and S_old are nearly equal, and their difference is what counts.
     S, S_old, H, A = (
         np.concatenate(column).astype(np.float64)
         for column in (batch.S, batch.S_old, batch.H, batch.advantage)
     )
-    counted = np.concatenate(batch.counted)
-    found = _untreated(recorded_rollouts(batch), A, S - S_old, counted)
-    tables = found.tables(Tables(S=S, H=H), S, seed=batch.settings.step)
-    return found.treated(chosen, tables)
+    counted, here = np.concatenate(batch.counted), Tables(S=S, H=H)
+    columns = {"advantage": A, "log_ratio": S - S_old, "counted": counted}
+    seed = batch.settings.step
+    return _formed(chosen, recorded_rollouts(batch), columns, here, seed=seed)
 
 
 def recorded_rollouts(batch: UpdateBatch) -> Rollouts:
-    """The responses that a training recorded; a prompt id for each group."""
+    """Return the responses that a training recorded, with one prompt id per group."""
+    T, limit = batch.settings.temperature, batch.settings.max_tokens
+    # A training records neither seeds nor texts; passes read the tokens alone.
     return Rollouts(
         prompt=batch.group,
         prompt_tokens=batch.prompt_tokens,
@@ -191,48 +178,45 @@ def recorded_rollouts(batch: UpdateBatch) -> Rollouts:
         text=("",) * batch.count,
         reward=batch.reward,
         sampler=Sampler(
-            name="recorded",
-            temperature=batch.settings.temperature,
-            max_tokens=batch.settings.max_tokens,
-            model="",
-            version="",
+            name="recorded", temperature=T, max_tokens=limit, model="", version=""
         ),
     )
 
 
 def sampled_batch(rollouts: Rollouts) -> Batch:
-    """A batch drawn from the policy itself: ratio 1, advantages within each group."""
+    """Return a batch sampled from the policy itself: ratio 1, plain Dr-GRPO."""
     A = np.repeat(centred_rewards(rollouts.reward, rollouts.prompt), rollouts.length)
     zeros = np.zeros_like(A)
-    found = _untreated(rollouts, A, zeros, np.ones(A.size, bool))
-    # Plain Dr-GRPO asks for ratios alone.
-    return found.treated(intervention(PLAIN), found.tables(Tables(zeros, zeros), zeros))
+    # Plain Dr-GRPO reads only the ratio, which zeros for S and S_old make exactly 1.
+    counted, here = np.ones(A.size, bool), Tables(S=zeros, H=zeros)
+    columns = {"advantage": A, "log_ratio": zeros, "counted": counted}
+    return _formed(intervention(PLAIN), rollouts, columns, here)
 
 
 def centred_rewards(
     reward: Float[np.ndarray, " N"], prompt: Int[np.ndarray, " N"]
 ) -> Float[np.ndarray, " N"]:
-    r"""$A_i = r_i - \bar r$ over the responses to a prompt: what Dr-GRPO asks."""
+    r"""Return Dr-GRPO's advantage $A_i = r_i - \bar r$ over a prompt's responses."""
     _, place, count = np.unique(prompt, return_inverse=True, return_counts=True)
     A: np.ndarray = reward - (np.bincount(place, reward) / count)[place]
     return A
 
 
-def _untreated(
-    rollouts: Rollouts, A: np.ndarray, log_ratio: np.ndarray, counted: np.ndarray
+def _formed(
+    chosen: Intervention,
+    rollouts: Rollouts,
+    columns: dict[str, np.ndarray],
+    here: Tables,
+    *,
+    seed: int = 0,
 ) -> Batch:
-    zeros = np.zeros_like(A)
-    return Batch(
-        rollouts=rollouts,
-        advantage=A,
-        log_ratio=log_ratio,
-        counted=counted,
-        alpha=zeros,
-        gamma=zeros,
-    )
+    """Return a batch with a loss's weights at the policy for which it was formed."""
+    zeros = np.zeros_like(columns["advantage"])
+    batch = Batch(rollouts=rollouts, alpha=zeros, gamma=zeros, **columns)
+    return batch.treated(chosen, batch.tables(here, here.S, seed=seed))
 
 
 def _places(rollouts: Rollouts) -> Bool[Tensor, "B T"]:
-    """Where the tokens lie in a table of a response a row."""
+    # True where a response has a token, in a table with one row per response.
     length = torch.as_tensor(rollouts.length)
     return torch.arange(int(length.max())) < length[:, None]

@@ -20,11 +20,10 @@ from entrometer.policy.weights import lora_config
 from entrometer.runs import apply_umask, seal
 from entrometer.runs.atomic import naming_full_disk
 
+# Remedy for a missing file.
 EVERY_PROCESS = (
-    "Every process of the training saved one; copy the whole directory again, from all "
-    "nodes."
+    "Every process saved one; copy the whole directory again, from all nodes."
 )
-"""Remedy for a missing file."""
 
 
 class Lora(NamedTuple):
@@ -32,35 +31,21 @@ class Lora(NamedTuple):
 
     rank: int
     alpha: float
-    targets: tuple[str, ...]
-    """Last parts of the names of the adapted modules."""
+    targets: tuple[str, ...]  #: Last parts of the names of the adapted modules.
 
 
 @dataclass(frozen=True, eq=False)
 class ForeignCheckpoint:
     """Unsharded weights and AdamW's state, by parameter name."""
 
-    about: Path
-    """Directory with `config.json` and the tokenizer."""
-
-    lora: Lora | None
-    """None if the model itself was trained."""
-
-    weights: Mapping[str, Tensor]
-    """Weights of the model as trained, including those of an adapter."""
-
+    about: Path  #: Directory with `config.json` and the tokenizer.
+    lora: Lora | None  #: None if the model itself was trained.
+    weights: Mapping[str, Tensor]  #: All weights, including those of an adapter.
     first_moment: Mapping[str, Tensor]
-    second_moment: Mapping[str, Tensor]
-    """AdamW's moments of the trained parameters."""
-
+    second_moment: Mapping[str, Tensor]  #: AdamW's moments of the trained parameters.
     weight_decay: Mapping[str, float]
-
-    step: int
-    """Number of optimizer steps; a round of sampling may have several."""
-
-    learning_rate: float
-    """Learning rate of the next step."""
-
+    step: int  #: Number of optimizer steps; a round of sampling may have several.
+    learning_rate: float  #: Learning rate of the next step.
     betas: tuple[float, float]
     epsilon: float
 
@@ -74,11 +59,8 @@ def write_checkpoint(
 ) -> Path:
     """Write `out`, a Trainer's checkpoint with its manifest, completely or not at all.
 
-    Args:
-        checkpoint: The state to write.
-        out: A directory that does not exist yet.
-        base: The model under an adapter; None writes it to `out/base`, from the weights
-            that were saved with the adapter.
+    `base` is the model under an adapter; None writes it to `out/base`, from the weights
+    that were saved with the adapter. `out` must not exist yet.
     """
     out.parent.mkdir(parents=True, exist_ok=True)
     with TemporaryDirectory(dir=out.parent, prefix=f".{out.name}-") as folder:
@@ -111,7 +93,7 @@ def _write_model(about: Path, weights: Mapping[str, Tensor], new: Path) -> None:
 
 
 def _write_base(checkpoint: ForeignCheckpoint, new: Path) -> None:
-    """Write the frozen weights under the names they had before peft wrapped them."""
+    # The frozen weights, under the names they had before peft wrapped them.
     frozen = {
         name.removeprefix(_ADAPTER).replace(_BASE_LAYER, "."): weight
         for name, weight in checkpoint.weights.items()
@@ -127,10 +109,7 @@ def _write_base(checkpoint: ForeignCheckpoint, new: Path) -> None:
 
 
 def _write_adapter(
-    lora: Lora,
-    weights: Mapping[str, Tensor],
-    new: Path,
-    base: Mapping[str, str | None],
+    lora: Lora, weights: Mapping[str, Tensor], new: Path, base: Mapping[str, str | None]
 ) -> None:
     config = lora_config(*lora)
     for name, value in base.items():
@@ -147,7 +126,6 @@ def _write_adapter(
 def _write_optimizer(
     checkpoint: ForeignCheckpoint, new: Path, base: str | None
 ) -> None:
-    """Write `optimizer.pt`, its parameters numbered as a Trainer numbers them."""
     source, inside = checkpoint.about.parent, new / "base"
     try:
         policy = load_policy(new, base=inside if inside.is_dir() else base)
@@ -167,6 +145,13 @@ def _write_optimizer(
             f"{sorted(got - expected)[:1]} in addition. Use a checkpoint in which "
             "every trained parameter had a gradient."
         )
+    settings = {
+        "lr": checkpoint.learning_rate,
+        "betas": checkpoint.betas,
+        "eps": checkpoint.epsilon,
+        "amsgrad": False,
+        "maximize": False,
+    }
     state: dict[int, dict[str, Tensor]] = {}
     groups = []
     for names in names_by_group:
@@ -183,15 +168,6 @@ def _write_optimizer(
                 "exp_avg": checkpoint.first_moment[name].contiguous(),
                 "exp_avg_sq": checkpoint.second_moment[name].contiguous(),
             }
-        groups.append(
-            {
-                "lr": checkpoint.learning_rate,
-                "betas": checkpoint.betas,
-                "eps": checkpoint.epsilon,
-                "weight_decay": decays.pop() if decays else 0.0,
-                "amsgrad": False,
-                "maximize": False,
-                "params": list(keys),
-            }
-        )
+        decay = decays.pop() if decays else 0.0
+        groups.append({**settings, "weight_decay": decay, "params": list(keys)})
     torch.save({"state": state, "param_groups": groups}, new / "optimizer.pt")

@@ -75,10 +75,7 @@ def read_deepspeed(path: Path, about: Path) -> ForeignCheckpoint:
         )
     states = [_read(file)["optimizer_state_dict"] for file in optimizer_files(path)]
     groups: list[dict[str, torch.Size]] = content["param_shapes"]
-    adamw = [
-        state.get("base_optimizer_state") or state["optimizer_state_dict"]
-        for state in states
-    ]
+    adamw = [s.get("base_optimizer_state") or s["optimizer_state_dict"] for s in states]
     if "single_partition_of_fp32_groups" in states[0]:
         flat = [state["single_partition_of_fp32_groups"] for state in states]
         slices = [state["param_slice_mappings"] for state in states]
@@ -94,16 +91,12 @@ def read_deepspeed(path: Path, about: Path) -> ForeignCheckpoint:
         first_moment=dict(whole(_moments(adamw, "exp_avg"))),
         second_moment=dict(whole(_moments(adamw, "exp_avg_sq"))),
         weight_decay={
-            name: float(settings_of_group["weight_decay"])
-            for group, settings_of_group in zip(
-                groups, adamw[0]["param_groups"], strict=True
-            )
+            name: float(about_group["weight_decay"])
+            for group, about_group in zip(groups, adamw[0]["param_groups"], strict=True)
             for name in group
         },
         step=_steps(path, adamw),
-        learning_rate=settings.learning_rate,
-        betas=settings.betas,
-        epsilon=settings.epsilon,
+        **settings._asdict(),
     )
 
 
@@ -112,10 +105,7 @@ def _read(file: Path) -> dict[str, Any]:
 
 
 def _from_slices(
-    path: Path,
-    groups: Groups,
-    slices: Sequence[Sequence[Mapping[str, Any]]],
-    flat: Flat,
+    path: Path, groups: Groups, slices: Sequence[Sequence[Any]], flat: Flat
 ) -> Iterator[tuple[str, Tensor]]:
     """Parameters of ZeRO 1 and 2: each process has a slice of every flattened group."""
     for place, group in enumerate(groups):
@@ -147,8 +137,7 @@ def _reshaped(path: Path, name: str, flat: Tensor, shape: torch.Size) -> Tensor:
     if flat.numel() != shape.numel():
         raise UnreadableSource(
             f"{path}: {name}: expected {shape.numel()} values from all processes, got "
-            f"{flat.numel()}. A file is missing or of another step: copy the whole "
-            "directory again."
+            f"{flat.numel()}. A file is missing or of another step: copy all again."
         )
     return flat.reshape(shape)
 

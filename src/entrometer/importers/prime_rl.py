@@ -20,13 +20,8 @@ from entrometer.runs.updates import require_usable
 SCHEMA = 1
 
 _COLUMNS = (
-    "token_ids",
-    "loss_mask",
-    "advantages",
-    "rewards",
-    "inference_logprobs",
-    "trainer_logprobs",
-    "entropy",
+    *("token_ids", "loss_mask", "advantages", "rewards"),
+    *("inference_logprobs", "trainer_logprobs", "entropy"),
 )
 
 
@@ -38,12 +33,9 @@ def export_files(path: Path) -> list[Path]:
 def read_prime_rl(
     path: Path, *, temperature: float, max_tokens: int | None = None
 ) -> UpdateBatch:
-    """Return the update batch of one step, with the sequences of all processes.
+    """Return the update batch in `step_N`, with the sequences of all processes.
 
-    Args:
-        path: Directory of the step, `step_N`.
-        temperature: Sampling temperature, which the export lacks.
-        max_tokens: Length limit of a response; by default the longest response.
+    `max_tokens` is the length limit of a response; by default the longest response.
     """
     files = export_files(path)
     if not files:
@@ -69,11 +61,8 @@ def read_prime_rl(
         for line, begin in zip(lines, begins, strict=True)
     ]
     order = sorted(range(len(lines)), key=lambda i: names.index(names[i]))
-    groups = [
-        g
-        for g, (_, rows) in enumerate(groupby(order, lambda i: names[i]))
-        for _ in rows
-    ]
+    members = groupby(order, lambda i: names[i])
+    groups = [g for g, (_, rows) in enumerate(members) for _ in rows]
     responses = [(lines[i], begins[i]) for i in order]
     longest = max(len(line["token_ids"]) - begin for line, begin in responses)
 
@@ -107,7 +96,7 @@ def read_prime_rl(
 
 
 def _lines(file: Path) -> Iterator[dict[str, Any]]:
-    """Sequences of a file in which the loss counts a token, as arrays."""
+    """Yield the sequences of a file in which the loss counts a token, as arrays."""
     with open_regular(file) as lines:
         number = 0
         while text := lines.readline(JSON_LIMIT):
@@ -132,9 +121,7 @@ def _sequence(line: dict[str, Any]) -> dict[str, Any]:
         raise TypeError("expected a list for each column")
     lengths = {len(line[name]) for name in _COLUMNS}
     if len(lengths) != 1:
-        raise ValueError(
-            f"expected one value per token, got columns of {sorted(lengths)}"
-        )
+        raise ValueError(f"expected columns of one length, got {sorted(lengths)}")
     for name in ("advantages", "inference_logprobs", "trainer_logprobs", "entropy"):
         counted = zip(line[name], line["loss_mask"], strict=True)
         if any(value is None for value, kept in counted if kept):
@@ -146,7 +133,6 @@ def _sequence(line: dict[str, Any]) -> dict[str, Any]:
 
 
 def _array(name: str, values: Sequence[Any]) -> np.ndarray:
-    """Array in the type of its column; raises for values that are not numbers."""
     kinds = {"token_ids": (int, np.int32), "loss_mask": (bool, np.bool_)}
     kind, dtype = kinds.get(name, (int | float | None, np.float32))
     if not all(isinstance(value, kind) for value in values):
@@ -155,6 +141,6 @@ def _array(name: str, values: Sequence[Any]) -> np.ndarray:
 
 
 def _reward(values: np.ndarray) -> float:
-    """Reward of a sequence, which its tokens repeat; NaN if it has none."""
+    # The tokens of a sequence repeat its reward.
     given = values[~np.isnan(values)]
     return float(given[-1]) if given.size else math.nan

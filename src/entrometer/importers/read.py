@@ -21,11 +21,9 @@ from entrometer.runs.untrusted import open_regular
 def read_foreign(path: Path | str, *, base: str | None = None) -> ForeignCheckpoint:
     """Return a checkpoint of verl, of OpenRLHF, or of DeepSpeed in another trainer.
 
-    Args:
-        path: verl's `global_step_N` or its `actor`; OpenRLHF's `_actor`, of which the
-            latest step is read; DeepSpeed's `global_stepN`.
-        base: The model that was trained, if the checkpoint lacks its config, as
-            DeepSpeed's does.
+    `path` is verl's `global_step_N` or its `actor`, OpenRLHF's `_actor`, of which the
+    latest step is read, or DeepSpeed's `global_stepN`. `base` is the model that was
+    trained, if the checkpoint lacks its config, as DeepSpeed's does.
     """
     path = local_directory(Path(path).expanduser())
     for directory in (path, path / "actor", _latest(path)):
@@ -53,10 +51,7 @@ def read_foreign(path: Path | str, *, base: str | None = None) -> ForeignCheckpo
 
 @contextmanager
 def _naming_framework(directory: Path, framework: str) -> Iterator[None]:
-    """Turn any error into one line that names the framework.
-
-    The files hold nested dicts and lists, so each access may fail in another way.
-    """
+    # The files hold nested dicts and lists, so each access may fail in another way.
     try:
         yield
     except EntrometerError:
@@ -69,7 +64,7 @@ def _naming_framework(directory: Path, framework: str) -> Iterator[None]:
 
 
 def _latest(path: Path) -> Path:
-    """Directory of the step that DeepSpeed's file `latest` names, inside `path`."""
+    """Return the step that DeepSpeed's file `latest` names, inside `path`."""
     try:
         with open_regular(path / "latest") as file:
             # The name alone: the file is untrusted and must not lead outside.

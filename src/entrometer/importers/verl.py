@@ -7,7 +7,7 @@ the model config in `huggingface`. The optimizer numbers its parameters.
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Size, Tensor, nn
@@ -40,13 +40,10 @@ def read_verl(path: Path) -> ForeignCheckpoint:
     assert processes is not None, path
     models, optimizers = (
         [
-            read_tensors(
-                path / f"{kind}_world_size_{processes}_rank_{rank}.pt",
-                absent=EVERY_PROCESS,
-            )
+            read_tensors(path / f"{start}_rank_{rank}.pt", absent=EVERY_PROCESS)
             for rank in range(processes)
         ]
-        for kind in ("model", "optim")
+        for start in (f"{kind}_world_size_{processes}" for kind in ("model", "optim"))
     )
     about, lora = path / "huggingface", _lora(path, models[0])
     model = skeleton(about, len(models[0]))
@@ -72,9 +69,7 @@ def read_verl(path: Path) -> ForeignCheckpoint:
         second_moment=second,
         weight_decay=dict.fromkeys(first, float(groups[0]["weight_decay"])),
         step=steps,
-        learning_rate=settings.learning_rate,
-        betas=settings.betas,
-        epsilon=settings.epsilon,
+        **settings._asdict(),
     )
 
 
@@ -138,7 +133,7 @@ def flat_parameters(model: nn.Module) -> list[dict[str, Size]]:
 
     They are in the optimizer's order. verl wraps each layer in the model's
     `_no_split_modules`, each matrix of an adapter, and the rest as a whole; a wrapped
-    module precedes those inside of it. `model` may be on the meta device.
+    module precedes those inside of it.
     """
     wrapped = _wrapped(model)
     by_module: dict[str, dict[str, Size]] = {
@@ -188,10 +183,8 @@ def joined(name: str, shards: Sequence[Tensor | None]) -> Tensor:
             "it with the framework's own tool."
         )
     once = [shards[rank] for rank in shard_ranks(first)]
-    whole = torch.cat(
-        [shard.to_local() for shard in once if isinstance(shard, DTensor)],
-        dim=placements[0].dim,
-    )
+    local = [shard.to_local() for shard in once if isinstance(shard, DTensor)]
+    whole = torch.cat(local, dim=placements[0].dim)
     if whole.shape != first.shape:
         raise UnreadableSource(
             f"{name}: expected shards of a tensor of shape {tuple(first.shape)}, got "
@@ -207,8 +200,7 @@ def shard_ranks(tensor: DTensor) -> list[int]:
     for place in reversed(range(ranks.dim())):
         if tensor.placements[place] == Replicate():
             ranks = ranks.select(place, 0)
-    first_replica: list[int] = ranks.flatten().tolist()
-    return first_replica
+    return cast(list[int], ranks.flatten().tolist())
 
 
 def split(flat: Tensor, shapes: Mapping[str, Sequence[int]]) -> dict[str, Tensor]:

@@ -8,7 +8,7 @@ from importlib import import_module
 from pkgutil import iter_modules
 
 from entrometer.interventions.loss import Intervention, intervention
-from entrometer.interventions.plain import PLAIN, dr_grpo, grpo
+from entrometer.interventions.plain import PLAIN, dr_grpo
 from entrometer.interventions.registry import (
     Remedy,
     built_in_functions,
@@ -23,7 +23,6 @@ __all__ = [
     "Remedy",
     "TokenTables",
     "dr_grpo",
-    "grpo",
     "intervention",
     "intervention_names",
     "register",

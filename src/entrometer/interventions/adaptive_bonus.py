@@ -40,8 +40,7 @@ def adaptive_bonus(
 
     After each step $\alpha$ rises by `delta` if $\bar H \le$ `target` and falls by it
     otherwise, within [0, `largest`]. The defaults are TRL's except for $\alpha$, which
-    TRL starts at 0; Skywork uses a `delta` of 1e-4 and a `largest` of 5e-3. TRL
-    compares the entropy of the previous step with `target`, this function the batch's.
+    TRL starts at 0; Skywork uses a `delta` of 1e-4 and a `largest` of 5e-3.
     """
     coefficient = alpha if tables.mean_entropy <= target else 0.0
     return entropy_bonus(tables, alpha=coefficient, low=low, high=high)

@@ -33,8 +33,7 @@ def ce_gppo(
     A token that plain Dr-GRPO clips has the gradient $\beta_1(1-\epsilon_{low})A$ or
     $\beta_2(1+\epsilon_{high})A$ instead of 0. The $\beta_2$ tokens are unlikely tokens
     of correct responses, which raise entropy; the $\beta_1$ tokens are unlikely tokens
-    of wrong responses, which lower it. The loss is plain for $\beta_1 = \beta_2 = 0$
-    and where every ratio is 1. Neither TRL nor verl has it.
+    of wrong responses, which lower it. Neither TRL nor verl has this loss.
     """
     r, A = tables.ratio, tables.A
     fixed = r.detach()

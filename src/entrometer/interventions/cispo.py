@@ -24,16 +24,14 @@ def cispo(tables: TokenTables, *, low: float = 1.0, high: float = 4.0) -> PerTok
     $\hat r = \mathrm{clip}(r, 1-\epsilon_{low}, 1+\epsilon_{high})$: the gradient of a
     token is $\hat r A$, at $r = 1$ plain Dr-GRPO's $A$.
 
-    The paper (MiniMax-M1) writes both bounds and sets $\epsilon_{low}$ so large that
-    only the upper one acts, as `low = 1` does here. `high = 4` is ScaleRL's bound of 5.
-    Published code differs:
+    As in the paper (MiniMax-M1) only the upper bound acts with `low = 1`. `high = 4` is
+    ScaleRL's bound of 5. Published code differs:
 
-    - verl has both bounds and takes PPO's clip settings, so by default it keeps
-      $\hat r$ in [0.8, 1.2]. It clamps $\log r$ to $\pm 20$.
-    - TRL has the upper bound only, and its `epsilon_high` is the bound itself, not its
-      distance from 1. Left unset it is `epsilon`, 0.2: then $\hat r = 0.2$ wherever
-      $r > 0.2$, and every on-policy gradient is a fifth. It divides by the number of
-      tokens, not by the length limit.
+    - verl takes PPO's clip settings, so by default it keeps $\hat r$ in [0.8, 1.2]. It
+      clamps $\log r$ to $\pm 20$.
+    - TRL's `epsilon_high` is the upper bound itself, not its distance from 1. Left
+      unset it is `epsilon`, 0.2, and every on-policy gradient is a fifth. It divides by
+      the number of tokens, not by the length limit.
     """
     weight = tables.ratio.detach().clamp(1.0 - low, 1.0 + high)
     return -weight * tables.A * tables.S.where(tables.mask, 0.0)

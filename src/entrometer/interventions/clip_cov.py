@@ -40,17 +40,15 @@ def clip_cov(
     over the counted tokens. Of these, $\max(1, \lfloor\rho N\rfloor)$ are drawn at
     random ($N$ counted tokens), or all if there are fewer.
 
-    Published code takes the means and the subset of each micro-batch, and its bounds
-    suit advantages divided by the group's standard deviation. Those of Dr-GRPO with
-    rewards of 0 and 1 are less than 1, so almost only rare tokens of wrong answers
-    reach a `lower` of 1.
+    The published bounds suit advantages divided by the group's standard deviation.
+    Those of Dr-GRPO with rewards of 0 and 1 are less than 1, so almost only rare tokens
+    of wrong answers reach a `lower` of 1.
     """
     A, S, r = tables.A, tables.S.detach(), tables.ratio.detach()
     losses = clipped_surrogate(tables.ratio, A, clip_low=low, clip_high=high)
     c = (A - A[tables.mask].mean()) * (S - S[tables.mask].mean())
     clipped = losses.detach() > -r * A
     candidates = tables.mask & ~clipped & (c > lower) & (c < upper)
-
     places = candidates.flatten().nonzero().flatten()
     count = max(1, int(rho * int(tables.mask.sum())))
     # Drawn on the CPU, so that the subset is the same on every device.

@@ -29,9 +29,8 @@ def clip_v(
     $C = \sum_v p_v^2(\log p_v + H)$; $\sigma$ is the standard deviation of $D$ over the
     counted tokens (divided by N). $D$ itself is compared, without subtracting its mean.
     At most $\max(1, \lfloor\text{most}\cdot N\rfloor)$ of $N$ counted tokens are
-    dropped, those of the largest $D$: this cap is the strength that is swept.
-    Published code also removes dropped tokens from the divisor; Dr-GRPO's divisor is
-    fixed.
+    dropped, those of the largest $D$. Published code also removes dropped tokens from
+    the divisor; Dr-GRPO's divisor is fixed.
     """
     C: Tensor = tables.need("concentration", "clip-v")
     D = C - tables.p * (tables.H.detach() + tables.S.detach())

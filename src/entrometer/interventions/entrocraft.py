@@ -27,8 +27,7 @@ def entrocraft(
 
     Tokens with $A < 0$ are dropped while $\bar H > u$, those with $A > 0$ while
     $\bar H < l$. The bounds decline linearly over the training: $u$ from `upper_start`
-    to `upper_end`, $l$ likewise. The higher $l$, the earlier low entropy is corrected:
-    `lower_start` is the strength. The published form rejects whole responses and so
+    to `upper_end`, $l$ likewise. The published form rejects whole responses and so
     removes them from the divisor; Dr-GRPO's divisor is fixed.
     """
     upper = upper_start + (upper_end - upper_start) * tables.progress
@@ -36,8 +35,7 @@ def entrocraft(
     if lower > upper:
         raise InvalidValue(
             f"expected the lower bound of the band below the upper one, got {lower:g} "
-            f"above {upper:g} at progress {tables.progress:g}; set lower_start and "
-            "lower_end to at most upper_start and upper_end"
+            f"above {upper:g} at progress {tables.progress:g}; exchange the bounds"
         )
     losses = dr_grpo(tables, low=low, high=high)
     if tables.mean_entropy > upper:

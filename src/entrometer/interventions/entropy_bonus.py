@@ -1,11 +1,6 @@
 """Entropy bonus: the mean entropy is part of the objective."""
 
-from entrometer.interventions.plain import (
-    TRL_DR_GRPO,
-    VERL_CLIP,
-    VERL_DR_GRPO,
-    dr_grpo,
-)
+from entrometer.interventions.plain import TRL_DR_GRPO, VERL_CLIP, VERL_DR_GRPO, dr_grpo
 from entrometer.interventions.registry import register
 from entrometer.interventions.tables import PerToken, TokenTables
 

@@ -24,8 +24,7 @@ def frontier(
     To first order, no other choice of tokens gains more reward for the same change of
     entropy. $\lambda = \text{price}\cdot\sum|I_J|/\sum|I_h|$ with sums over the counted
     tokens, so `price` has no unit: at 1 reward and entropy have the same total weight,
-    at 0 entropy is free. The other strengths, 0.5 and 2, are half and double the price
-    of 1: mostly reward, mostly entropy.
+    at 0 entropy is free.
     """
     I_h, I_J = tables.need("influence", "frontier")
     worth = _relative(I_J, tables.mask) + price * _relative(I_h, tables.mask)

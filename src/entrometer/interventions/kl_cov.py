@@ -27,9 +27,8 @@ def kl_cov(tables: TokenTables, *, rho: float = 2e-3, beta: float = 1.0) -> PerT
     $\max(1, \lfloor\rho N\rfloor)$ tokens of the largest $c$ are penalised, on ties the
     earlier ones. There is no clip.
 
-    $|x|$ has no derivative at 0, where torch uses 0. So where every ratio is 1, as on
-    the first minibatch, the penalty has no gradient and the loss is plain; at any other
-    ratio its gradient is $\pm\beta$ in full.
+    Where every ratio is 1, torch's derivative of $|\log r|$ is 0 and the loss is plain;
+    at any other ratio the penalty has the gradient $\pm\beta$.
 
     $\rho$ is the paper's value for 7B; for 32B, and by default in verl, it is
     $2\cdot10^{-4}$. verl's `ppo_kl_coef` is 0.1 by default, the paper's 1. verl takes
@@ -37,7 +36,6 @@ def kl_cov(tables: TokenTables, *, rho: float = 2e-3, beta: float = 1.0) -> PerT
     """
     S, A, mask = tables.S.detach(), tables.A, tables.mask
     c = (A - A[mask].mean()) * (S - S[mask].mean())
-    N = int(mask.sum())
-    penalised = top(c, mask, max(1, int(rho * N)))
+    penalised = top(c, mask, max(1, int(rho * int(mask.sum()))))
     log_ratio = (tables.S - tables.S_old).where(mask, 0.0).abs()
     return -tables.ratio * A + beta * log_ratio.where(penalised, 0.0)

@@ -24,11 +24,8 @@ class Intervention:
     """A registered remedy with all of its settings."""
 
     name: str
-    settings: tuple[tuple[str, Number], ...]
-    """Every setting, defaults included."""
-
-    micro_batch: int = 0
-    """Responses that statistics are taken over; 0 for the whole batch."""
+    settings: tuple[tuple[str, Number], ...]  #: Every setting, defaults included.
+    micro_batch: int = 0  #: Responses that statistics are over; 0 for all.
 
     @property
     def remedy(self) -> Remedy:
@@ -54,9 +51,8 @@ class Intervention:
 
     def loss(self, tables: TokenTables) -> Float[Tensor, ""]:
         r"""Return $L = \frac{1}{BL}\sum_{ik}\ell_{ik}$, the mean of Dr-GRPO."""
-        return dr_grpo_mean(
-            self.token_losses(tables), tables.mask, length_limit=tables.length_limit
-        )
+        losses, limit = self.token_losses(tables), tables.length_limit
+        return dr_grpo_mean(losses, tables.mask, length_limit=limit)
 
     def coefficients(self, tables: TokenTables) -> LossCoefficients:
         r"""Return $\alpha = -\partial L/\partial S$ and $\gamma$, the same in $H$."""
@@ -69,7 +65,7 @@ class Intervention:
         if self.remedy.adapt is None:
             return self
         settings = self.remedy.adapt(dict(self.settings), mean_entropy)
-        return Intervention(self.name, tuple(settings.items()), self.micro_batch)
+        return replace(self, settings=tuple(settings.items()))
 
     @property
     def text(self) -> str:
@@ -106,7 +102,7 @@ def intervention(text: str) -> Intervention:
     micro_batch = int(settings.pop(MICRO_BATCH))
     if micro_batch < 0:
         raise InvalidValue(
-            f"expected a {MICRO_BATCH!r} of at least 1 in {text!r}, or 0 for the whole "
+            f"expected {MICRO_BATCH!r} of at least 1 in {text!r}, or 0 for the whole "
             f"batch, got {micro_batch}; correct it"
         )
     return Intervention(name, tuple(settings.items()), micro_batch)
@@ -132,8 +128,7 @@ def _require_range(text: str, key: str, value: Number, remedy: Remedy) -> None:
     # Only the upper clip may be infinite: it then never acts.
     infinite = math.isinf(value) and key != "high"
     if not 0 <= value <= largest or infinite or (positive and value == 0):
-        wanted = "above 0" if positive else "from 0"
-        wanted += " to 1" if largest == 1 else ""
+        wanted = f"{'above' if positive else 'from'} 0{' to 1' if largest == 1 else ''}"
         raise InvalidValue(
             f"expected {key!r} {wanted} in {text!r}, got {value}; correct it"
         )

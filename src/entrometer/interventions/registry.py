@@ -15,8 +15,7 @@ TokenLosses = Callable[..., Tensor]
 
 Function = TypeVar("Function", bound=TokenLosses)
 
-Number = float | int
-"""A setting; a whole number stays whole."""
+Number = float | int  #: A setting; a whole number stays whole.
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,44 +23,22 @@ class Remedy:
     """A registered loss function, and what comparisons and training must know of it."""
 
     function: TokenLosses
-    by_token: bool = False
-    """Whether the loss of a token depends on that token alone."""
-
-    on_policy: bool = True
-    """Whether the loss differs from plain Dr-GRPO where every ratio is 1."""
-
-    strength: str | None = None
-    """Name of the setting that a comparison sweeps."""
-
-    strengths: tuple[float, ...] = ()
-    """Values of the sweep, weak to strong; the default is one of them."""
-
+    by_token: bool = False  #: Whether the loss of a token depends on that token alone.
+    on_policy: bool = True  #: Whether it differs from Dr-GRPO where every ratio is 1.
+    strength: str | None = None  #: Name of the setting that a comparison sweeps.
+    strengths: tuple[float, ...] = ()  #: Values of the sweep, weak to strong.
+    #: Returns the next step's settings from this step's and the mean entropy.
     adapt: Callable[[dict[str, float], float], dict[str, float]] | None = None
-    """Returns the next step's settings from this step's and the mean entropy."""
-
-    scheduled: bool = False
-    """Whether the loss depends on the progress of the training."""
-
-    needs: tuple[str, ...] = ()
-    """Names of the tables it reads besides S, H, S_old and A."""
-
+    scheduled: bool = False  #: Whether the loss depends on the training progress.
+    needs: tuple[str, ...] = ()  #: Tables it reads besides S, H, S_old and A.
+    #: Arguments of TRL's `GRPOConfig`, settings in braces; None if TRL lacks it.
     trl: str | None = None
-    """Arguments of TRL's `GRPOConfig`, settings in braces; None if TRL lacks it."""
-
+    #: Overrides of verl's config, settings in braces; None if verl lacks it.
     verl: str | None = None
-    """Overrides of verl's config, settings in braces; None if verl lacks it."""
-
-    differs: str = ""
-    """How the loss of TRL or verl differs with those lines; empty if it does not."""
-
-    source: str = ""
-    """Publication."""
-
-    shares: tuple[str, ...] = ()
-    """Settings that lie between 0 and 1."""
-
-    positive: tuple[str, ...] = ()
-    """Settings that are above 0; all others are at least 0."""
+    differs: str = ""  #: How the loss of TRL or verl differs with those lines.
+    source: str = ""  #: Publication.
+    shares: tuple[str, ...] = ()  #: Settings that lie between 0 and 1.
+    positive: tuple[str, ...] = ()  #: Settings above 0; others are at least 0.
 
     @property
     def code(self) -> str:
@@ -111,7 +88,6 @@ def add_remedy(name: str, remedy: Remedy) -> None:
 
 
 def _require_usable(name: str, remedy: Remedy) -> None:
-    """Raise for an unreadable name, a default or a strength that cannot be used."""
     if not name or set(name) & set(":,= "):
         raise InvalidValue(
             f"expected a name without colon, comma, equals sign or space, got {name!r};"
@@ -125,9 +101,7 @@ def _require_usable(name: str, remedy: Remedy) -> None:
             f"for {wrong}; add a default"
         )
     strength = remedy.strength
-    if strength is not None and (
-        strength not in settings or settings[strength] not in remedy.strengths
-    ):
+    if strength is not None and settings.get(strength) not in remedy.strengths:
         raise InvalidValue(
             f"expected the strength of {name!r} to be one of its settings "
             f"{list(settings)}, with its default among {remedy.strengths}, got "
@@ -141,7 +115,7 @@ def _defaults(function: TokenLosses) -> dict[str, Any]:
 
 
 def user_remedies() -> dict[str, Remedy]:
-    """Return the remedies that a user registered, by name."""
+    """Return by name the remedies whose loss function is not of this package."""
     return {n: remedy for n, remedy in _REMEDIES.items() if is_users(remedy.function)}
 
 

@@ -35,9 +35,8 @@ def sapo(
     token, $4\sigma(1-\sigma)\,rA$, decays on both sides of $r = 1$, faster for larger
     $\tau$; at $r = 1$ it is plain Dr-GRPO's for any $\tau$.
 
-    TRL and verl divide this loss by the length of each response, whatever else is set;
-    here it has Dr-GRPO's mean like the others, so the steps differ if lengths do. verl
-    also clamps $\log r$ to $\pm 20$. TRL keeps $\tau$ in torch's default precision.
+    TRL and verl divide this loss by the length of each response; here it has Dr-GRPO's
+    mean like the others. verl also clamps $\log r$ to $\pm 20$.
     """
     r, A = tables.ratio, tables.A
     tau = torch.full_like(A, tau_negative).masked_fill(A > 0, tau_positive)

@@ -19,8 +19,7 @@ def positive_only(
 ) -> PerToken:
     r"""$\ell = w\,\ell_\text{Dr-GRPO}$ with $w =$ `negative` where $A < 0$, else 1.
 
-    Published as PSR, with rewards of 1 and -1 and without a baseline; here $A$ has the
-    group's mean subtracted.
+    Published as PSR, with rewards of 1 and -1 and without a baseline.
     """
     w = torch.ones_like(tables.A).masked_fill(tables.A < 0.0, negative)
     return w * dr_grpo(tables, low=low, high=high)
@@ -38,8 +37,7 @@ def negative_reinforced(
 ) -> PerToken:
     r"""$\ell = w\,\ell_\text{Dr-GRPO}$ with $w =$ `positive` where $A > 0$, else 1.
 
-    Published as weighted REINFORCE, and as NSR with a `positive` of 0, with rewards of
-    1 and -1 and without a baseline; here $A$ has the group's mean subtracted.
+    Published as weighted REINFORCE, and as NSR with a `positive` of 0.
     """
     w = torch.ones_like(tables.A).masked_fill(tables.A > 0.0, positive)
     return w * dr_grpo(tables, low=low, high=high)

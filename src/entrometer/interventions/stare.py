@@ -30,8 +30,7 @@ def stare(
     for those with $A < 0$, and 1 elsewhere; each set has
     $\max(1, \lfloor\text{share}\cdot n\rfloor)$ of the $n$ tokens of that sign. A `cut`
     of 1 is the paper's main variant O1, 0.9 its C2. Published code clips at 0.2 and
-    0.28; its runs of larger models use a `gain` of 1.05, and its adaptive form allows
-    at most 1.5.
+    0.28; its larger models use a `gain` of 1.05.
     """
     losses = dr_grpo(tables, low=low, high=high)
     if not tables.mean_entropy < below:

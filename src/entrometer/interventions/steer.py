@@ -26,10 +26,9 @@ def steer(
 
     $\Omega = \frac{A}{\pi_\text{old}}\,p(1-p)(\log p + H)$ is the estimated change of
     entropy and $k = -\ln(\text{lowest})/\max(\max|\Omega|, \text{floor})$, so the
-    weight lies between `lowest` and 1. With $r = p/\pi_\text{old}$ this is
-    $\Omega = rA(1-p)(\log p + H)$, without a division by a small probability; published
-    code keeps $p$ and $\pi_\text{old}$ above $10^{-8}$ instead, clips at 0.2 and 0.28,
-    and takes the maximum of each micro-batch.
+    weight lies between `lowest` and 1. Here $\Omega = rA(1-p)(\log p + H)$, without a
+    division by a small probability; published code keeps $p$ and $\pi_\text{old}$ above
+    $10^{-8}$, clips at 0.2 and 0.28, and takes the maximum of each micro-batch.
     """
     S, H, r, p = tables.S.detach(), tables.H.detach(), tables.ratio.detach(), tables.p
     Omega = (r * tables.A * (1.0 - p) * (S + H)).abs().where(tables.mask, 0.0)

@@ -13,46 +13,26 @@ from torch import Tensor
 from entrometer.errors import MissingKey
 from entrometer.tokens import token_ratios
 
-PerToken = Float[Tensor, "B T"]
-"""A number for each token, such as its loss."""
+PerToken = Float[Tensor, "B T"]  #: A number for each token, such as its loss.
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class TokenTables:
     """Tables of an update batch. Values off the mask are arbitrary."""
 
-    S: PerToken
-    """Log-prob of each token by the policy being updated; differentiable."""
-
-    H: PerToken
-    """Entropy before each token by the same policy, in nats; differentiable."""
-
-    S_old: PerToken
-    """Log-prob by the policy that sampled."""
-
-    A: PerToken
-    """Advantage of each token: reward minus the mean of the group."""
-
-    mask: Bool[Tensor, "B T"]
-    """Tokens that the loss counts."""
-
-    group: Int[Tensor, " B"]
-    """Prompt group of each response."""
-
-    length_limit: int
-    """Length limit of a response, the divisor of the loss."""
-
+    S: PerToken  #: Log-prob of each token by the policy being updated; differentiable.
+    H: PerToken  #: Entropy before each token by that policy, in nats; differentiable.
+    S_old: PerToken  #: Log-prob by the policy that sampled.
+    A: PerToken  #: Advantage of each token: reward minus the mean of the group.
+    mask: Bool[Tensor, "B T"]  #: Tokens that the loss counts.
+    group: Int[Tensor, " B"]  #: Prompt group of each response.
+    length_limit: int  #: Length limit of a response, the divisor of the loss.
+    #: $\sum_v p_v^2(\log p_v + H)$ before each token, for remedies that need it.
     concentration: PerToken | None = None
-    r"""$\sum_v p_v^2(\log p_v + H)$ before each token, for remedies that need it."""
-
+    #: Measured influence of each token on entropy and on reward.
     influence: tuple[PerToken, PerToken] | None = None
-    """Measured influence of each token on entropy and on reward."""
-
-    seed: int = 0
-    """Seed of random choices; in training, the step."""
-
-    progress: float = 0.0
-    """Fraction of the training that is done, for schedules."""
+    seed: int = 0  #: Seed of random choices; in training, the step.
+    progress: float = 0.0  #: Fraction of the training that is done, for schedules.
 
     @cached_property
     def ratio(self) -> PerToken:
@@ -81,16 +61,13 @@ class TokenTables:
 
     def rows(self, chosen: slice) -> "TokenTables":
         """Return the tables of some responses."""
-        pair = self.influence
         tables: dict[str, Any] = {
             name: None if (table := getattr(self, name)) is None else table[chosen]
             for name in ("S", "H", "S_old", "A", "mask", "group", "concentration")
         }
-        return replace(
-            self,
-            **tables,
-            influence=None if pair is None else (pair[0][chosen], pair[1][chosen]),
-        )
+        if self.influence is not None:
+            tables["influence"] = tuple(table[chosen] for table in self.influence)
+        return replace(self, **tables)
 
     @property
     def count(self) -> int:

@@ -1,44 +1,17 @@
 """Models, adapters and checkpoints with their optimizer; precision; sampling."""
 
-from entrometer.policy.adapter import add_adapter
-from entrometer.policy.architectures import UnknownArchitecture
-from entrometer.policy.checkpoint import Checkpoint, load_checkpoint
-from entrometer.policy.loading import load_policy
-from entrometer.policy.policy import Policy, moved
-from entrometer.policy.precision import (
-    LowPrecisionSpy,
-    Precision,
-    PrecisionLost,
-    float64_only,
-)
-from entrometer.policy.sampling import eos_tokens, sample
-from entrometer.policy.sources import SourceNotFound, UnreadableSource
-from entrometer.policy.tiny import save_tiny, tiny_policy
-from entrometer.policy.vllm_server import (
-    BadServerAnswer,
-    ServerUnavailable,
-    sample_from_server,
-)
-
-__all__ = [
-    "BadServerAnswer",
-    "Checkpoint",
-    "LowPrecisionSpy",
-    "Policy",
-    "Precision",
-    "PrecisionLost",
-    "ServerUnavailable",
-    "SourceNotFound",
-    "UnknownArchitecture",
-    "UnreadableSource",
-    "add_adapter",
-    "eos_tokens",
-    "float64_only",
-    "load_checkpoint",
-    "load_policy",
-    "moved",
-    "sample",
-    "sample_from_server",
-    "save_tiny",
-    "tiny_policy",
-]
+from entrometer.policy.adapter import add_adapter as add_adapter
+from entrometer.policy.checkpoint import Checkpoint as Checkpoint
+from entrometer.policy.checkpoint import load_checkpoint as load_checkpoint
+from entrometer.policy.loading import load_policy as load_policy
+from entrometer.policy.policy import Policy as Policy
+from entrometer.policy.precision import LowPrecisionSpy as LowPrecisionSpy
+from entrometer.policy.precision import Precision as Precision
+from entrometer.policy.precision import float64_only as float64_only
+from entrometer.policy.sampling import eos_tokens as eos_tokens
+from entrometer.policy.sampling import sample as sample
+from entrometer.policy.sources import SourceNotFound as SourceNotFound
+from entrometer.policy.sources import UnreadableSource as UnreadableSource
+from entrometer.policy.tiny import save_tiny as save_tiny
+from entrometer.policy.tiny import tiny_policy as tiny_policy
+from entrometer.policy.vllm_server import sample_from_server as sample_from_server

@@ -14,18 +14,13 @@ from torch import Tensor, nn
 from entrometer.policy.architectures import UnknownArchitecture, kind
 from entrometer.policy.policy import Policy
 
-AdapterTangent = tuple[Tensor, Tensor]
-r"""$(\dot A, \dot B)$ of one adapter along one direction."""
+AdapterTangent = tuple[Tensor, Tensor]  #: $(\dot A, \dot B)$ along one direction.
 
 
 def is_adapted(module: nn.Module) -> bool:
     """Return whether a module has a low-rank adapter of PEFT that is switched on."""
-    return (
-        hasattr(module, "base_layer")
-        and hasattr(module, "lora_A")
-        and not module.disable_adapters
-        and bool(_active(module))
-    )
+    wrapped = hasattr(module, "base_layer") and hasattr(module, "lora_A")
+    return wrapped and not module.disable_adapters and bool(_active(module))
 
 
 def adapter_parameters(module: Any) -> dict[str, Tensor]:
@@ -87,9 +82,8 @@ class LinearRule:
         self.W_OI = torch.addmm(self.W_OI, B_OR, A_RI, alpha=s)
         if tangents:
             self.down = torch.cat([torch.cat([A_RI, dA]) for dA, _ in tangents])
-            self.up = s * torch.stack(
-                [torch.cat([dB, B_OR], dim=1).T for _, dB in tangents]
-            )
+            ups = [torch.cat([dB, B_OR], dim=1).T for _, dB in tangents]
+            self.up = s * torch.stack(ups)
 
     def __call__(self, x: Float[Tensor, "M N I"]) -> Float[Tensor, "M N O"]:
         """Return the output in block 0 and its tangents in the others."""
@@ -145,11 +139,7 @@ def _merged_forward(module: Any) -> Any:
 
 
 class _AdaptedLinear(torch.autograd.Function):
-    r"""$y = W'x$, with gradients of x, A and B.
-
-    $\bar x = W'^\top\bar y$, $\bar A = s(B^\top\bar y)x^\top$ and
-    $\bar B = s\,\bar y(Ax)^\top$.
-    """
+    # y = W'x, with x̄ = W'ᵀȳ, Ā = s(Bᵀȳ)xᵀ and B̄ = s ȳ(Ax)ᵀ.
 
     @staticmethod
     def forward(

@@ -28,10 +28,7 @@ CONFIG = "adapter_config.json"
 # peft builds regular expressions from these. One with nested repeats would match for
 # longer than anybody waits, so only names without any operator are taken.
 _NAMES = (
-    "target_modules",
-    "exclude_modules",
-    "modules_to_save",
-    "layers_pattern",
+    *("target_modules", "exclude_modules", "modules_to_save", "layers_pattern"),
     "target_parameters",
 )
 _PATTERNS = ("rank_pattern", "alpha_pattern")
@@ -75,8 +72,7 @@ def base_of(directory: Path) -> str | None:
 def base_fields(base: str, directory: Path) -> dict[str, str | None]:
     """Return the fields of an adapter's config that name its base.
 
-    A path is stored relative to `directory`, the adapter's own, so that no machine's
-    folders are in it; `base_of` resolves it.
+    A path is stored relative to the adapter's `directory`; `base_of` resolves it.
     """
     stored = relative_source(base, directory)
     if stored != base or "@" not in base:
@@ -111,16 +107,10 @@ def put_adapter(model: nn.Module, directory: Path) -> nn.Module:
             )
         # Given, because the default asks the hub whether the vocabulary was resized.
         with_base = any(name.endswith(".base_layer.weight") for name in shapes)
-        expected = {
-            name: tuple(weight.shape)
-            for name, weight in get_peft_model_state_dict(
-                adapted, save_embedding_layers=with_base
-            ).items()
-        }
-        reason = _misfit(expected, shapes)
+        state = get_peft_model_state_dict(adapted, save_embedding_layers=with_base)
+        reason = _misfit({n: tuple(w.shape) for n, w in state.items()}, shapes)
         if reason is None:
-            weights = load_file(file)
-            set_peft_model_state_dict(adapted, weights, low_cpu_mem_usage=True)
+            set_peft_model_state_dict(adapted, load_file(file), low_cpu_mem_usage=True)
             if not any(p.is_meta for p in adapted.parameters()):
                 return adapted
             reason = "not every weight of the adapter is in the file"
@@ -133,25 +123,15 @@ def put_adapter(model: nn.Module, directory: Path) -> nn.Module:
 
 
 def add_adapter(
-    policy: Policy,
-    *,
-    rank: int,
-    alpha: int | None = None,
-    modules: Sequence[str] | None = None,
-    std: float = 0.0,
-    seed: int = 0,
+    policy: Policy, *, rank: int, std: float = 0.0, seed: int = 0, **settings: Any
 ) -> Policy:
     """Return the policy with a fresh adapter, which alone is then trained.
 
-    The model inside is changed in place; see `put_fresh_adapter`.
+    The model inside is changed in place; `settings` are those of `put_fresh_adapter`.
     """
+    generator = Generator().manual_seed(seed)
     model = put_fresh_adapter(
-        policy.model,
-        rank=rank,
-        alpha=alpha,
-        modules=modules,
-        std=std,
-        generator=Generator().manual_seed(seed),
+        policy.model, rank=rank, std=std, generator=generator, **settings
     )
     return Policy(model, policy.tokenizer, policy.precision, policy.source)
 
@@ -194,21 +174,20 @@ def put_fresh_adapter(
 
 
 def _require_plain(path: Path, shapes: Shapes) -> None:
-    """Raise unless a LoRA adapter is described by names and numbers alone."""
     config = read_json(path)
     if config.get("megatron_config"):
         raise UnreadableSource(
             f"{path}: expected a plain adapter, got `megatron_config`, which has peft "
-            "import a module that the file names. Remove the entry if you trust the "
-            "file and the layers are not Megatron's."
+            "import a module that the file names. Remove the entry if you trust it."
         )
     kind, start = config.get("peft_type"), config.get("init_lora_weights", True)
     others = sorted(k for k, v in config.items() if v and k not in _UNDERSTOOD)
     if kind != "LORA" or others or start not in _STARTS:
-        got = others[0] if others else f"init_lora_weights={start!r}"
+        got = (
+            (others or [f"init_lora_weights={start!r}"])[0] if kind == "LORA" else kind
+        )
         raise UnreadableSource(
-            f"{path}: expected a plain LoRA adapter, got "
-            f"{got if kind == 'LORA' else kind}. Merge it into its base "
+            f"{path}: expected a plain LoRA adapter, got {got}. Merge it into its base "
             "(`merge_and_unload`) and give the merged model."
         )
     # Each name is tried on each module, so a long list costs time; names beyond the
@@ -216,13 +195,12 @@ def _require_plain(path: Path, shapes: Shapes) -> None:
     max_names = 1000 + len(shapes)
     for name in _NAMES:
         value = config.get(name)
+        if value is None or (name == "target_modules" and value == "all-linear"):
+            continue
         names = value if isinstance(value, list) else [value]
-        literal = value is None or (name == "target_modules" and value == "all-linear")
-        if not literal and (
-            (isinstance(value, str) and name != "layers_pattern")
-            or len(names) > max_names
-            or not all(isinstance(n, str) and _LITERAL.fullmatch(n) for n in names)
-        ):
+        single = isinstance(value, str) and name != "layers_pattern"
+        literal = all(isinstance(n, str) and _LITERAL.fullmatch(n) for n in names)
+        if single or len(names) > max_names or not literal:
             raise _not_literal(path, name, value)
     for name in _PATTERNS:
         value = config.get(name) or {}
@@ -254,7 +232,6 @@ def _is_finite(value: Any) -> bool:
 
 
 def _misfit(expected: Shapes, got: Shapes) -> str | None:
-    """Return how the weights of a file differ from those of an adapter, if they do."""
     missing, extra = expected.keys() - got.keys(), got.keys() - expected.keys()
     if missing or extra:
         return f"missing {_listed(missing)}; extra {_listed(extra)}"

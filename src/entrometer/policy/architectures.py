@@ -9,7 +9,7 @@ $P = \mathrm{softmax}(s)$ over the allowed keys, $o = P v$.
 # C features (of a head, or of a norm).
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, cast
 
 import torch
 from jaxtyping import Bool, Float
@@ -30,19 +30,13 @@ ROTARY = {f"{family}RotaryEmbedding" for family in _FAMILIES}
 GATED_MLP = {f"{family}MLP" for family in _FAMILIES}
 SCALED_EMBEDDING = {f"{family}TextScaledWordEmbedding" for family in _FAMILIES}
 
-ATTENTION = "entrometer"
-"""Name under which transformers finds `attention`."""
+ATTENTION = "entrometer"  #: Name under which transformers finds `attention`.
 
 # Arguments that transformers passes along although the mask already contains their
 # effect, or that only ask for more outputs.
 _HARMLESS = {
-    "cache_position",
-    "is_causal",
-    "output_attentions",
-    "output_hidden_states",
-    "position_ids",
-    "sliding_window",
-    "use_cache",
+    *("cache_position", "is_causal", "position_ids", "sliding_window", "use_cache"),
+    *("output_attentions", "output_hidden_states"),
 }
 
 
@@ -66,15 +60,15 @@ def require_known(base: nn.Module, promise: str) -> None:
 
 def norm_epsilon(norm: Any) -> float:
     """Return the constant that an RMSNorm adds under its root."""
-    epsilon = norm.variance_epsilon if hasattr(norm, "variance_epsilon") else norm.eps
-    return float(epsilon)
+    return float(
+        norm.variance_epsilon if hasattr(norm, "variance_epsilon") else norm.eps
+    )
 
 
 def norm_gain(norm: nn.Module) -> Float[Tensor, " C"]:
     """Return the gain of an RMSNorm: its weight, or 1 + weight for Gemma."""
-    weight: Any = norm.weight
-    gain: Tensor = 1.0 + weight if kind(norm) in _GAIN_FROM_ONE else weight
-    return gain
+    weight = cast(Tensor, norm.weight)
+    return 1.0 + weight if kind(norm) in _GAIN_FROM_ONE else weight
 
 
 def attention(

@@ -25,45 +25,28 @@ from entrometer.runs.content import content_key, file_sha256
 
 # Files that decide, besides the weights, what a policy does with a text.
 _SETTINGS = (
-    ADAPTER_CONFIG,
-    "added_tokens.json",
-    "config.json",
-    "generation_config.json",
-    "merges.txt",
-    "special_tokens_map.json",
-    "tokenizer.json",
-    "tokenizer.model",
-    "tokenizer_config.json",
-    "vocab.json",
+    *(ADAPTER_CONFIG, "added_tokens.json", "config.json", "generation_config.json"),
+    *("merges.txt", "special_tokens_map.json", "tokenizer.json", "tokenizer.model"),
+    *("tokenizer_config.json", "vocab.json"),
 )
+
+_COPY_AGAIN = "Copy the whole directory again."
 
 
 @dataclass(frozen=True, eq=False)
 class Checkpoint:
-    """Everything that decides what the next optimizer step does with a gradient.
+    """Everything that decides the next optimizer step but the norm of clipping.
 
-    The one exception is the norm that gradients are clipped to: a Trainer keeps it only
-    in `training_args.bin`, a pickle that is never opened, so the caller has to know it.
+    A Trainer keeps that norm in `training_args.bin`, a pickle that is never opened.
     """
 
-    policy: Policy
-    """Weights, whose trained parameters are those of `state`."""
-
-    state: AdamWState
-    """Moments by name, and the number of steps that the optimizer took."""
-
+    policy: Policy  #: Weights, whose trained parameters are those of `state`.
+    state: AdamWState  #: Moments by name, and the steps that the optimizer took.
     hyperparameters: AdamWHyperparameters
-    """Betas, epsilon and the weight decay of every parameter."""
-
-    learning_rate: float
-    """Learning rate of the next step; 0 after a schedule that ends at 0."""
-
+    learning_rate: float  #: Of the next step; 0 after a schedule that ends at 0.
+    #: Steps of the training run; more than `state.step` where half-precision training
+    #: skipped steps, or where training was resumed without its optimizer.
     step: int
-    """Steps of the training run, as `trainer_state.json` counts them.
-
-    More than `state.step` where half-precision training skipped steps, or where
-    training was resumed without its optimizer.
-    """
 
 
 def load_checkpoint(
@@ -75,8 +58,7 @@ def load_checkpoint(
 ) -> Checkpoint:
     """Load a `checkpoint-N` of TRL or of transformers' Trainer, with its AdamW.
 
-    Other arguments are those of `load_policy`; moments are widened to `precision`, not
-    rounded.
+    Moments are widened to `precision`, not rounded.
     """
     path = local_directory(Path(path).expanduser())
     if not (path / "trainer_state.json").is_file():
@@ -91,46 +73,31 @@ def load_checkpoint(
     if optimizer.state.step > step:
         raise UnreadableSource(
             f"{path}: optimizer.pt took {optimizer.state.step} steps, "
-            f"trainer_state.json counts {step}: the files are of different "
-            "checkpoints. Copy the whole directory again."
+            f"trainer_state.json counts {step}: of different checkpoints. {_COPY_AGAIN}"
         )
     if optimizer.state.step == 0 and step > 0:
         raise UnreadableSource(
             f"{path}: expected the moments of AdamW after {step} steps, got an "
-            "optimizer.pt without any. Copy the whole directory again."
+            f"optimizer.pt without any. {_COPY_AGAIN}"
         )
     # AdamW has no state for a parameter that never had a gradient, and the next step
     # skips it like the ones before: it counts as frozen.
     parameters = dict(policy.model.named_parameters())
     for name in optimizer.untouched:
         parameters[name].requires_grad_(False)
-    return Checkpoint(
-        policy=policy,
-        state=optimizer.state,
-        hyperparameters=optimizer.hyperparameters,
-        learning_rate=optimizer.learning_rate,
-        step=step,
-    )
+    return Checkpoint(policy, *optimizer[:3], step)
 
 
 class Schedule(NamedTuple):
     """Position of a checkpoint in its training."""
 
-    step: int
-    """Steps of the training run so far."""
-
-    learning_rate: float
-    """Learning rate of the next step."""
-
-    momentum: float
-    """AdamW's first beta."""
+    step: int  #: Steps of the training run so far.
+    learning_rate: float  #: Learning rate of the next step.
+    momentum: float  #: AdamW's first beta.
 
     @property
     def share(self) -> float:
-        r"""Share of one batch in the next step, $(1-\beta_1)/(1-\beta_1^{n+1})$.
-
-        The rest is momentum of earlier batches.
-        """
+        r"""Share of one batch, not of momentum: $(1-\beta_1)/(1-\beta_1^{n+1})$."""
         return (1 - self.momentum) / (1 - self.momentum ** (self.step + 1))
 
 
@@ -169,15 +136,12 @@ def weights_key(checkpoint: Path | str, base: str | Path | None) -> str:
         try:
             base_key = _digests(Path(base).expanduser())
         except (SourceNotFound, UnreadableSource) as error:
-            raise type(error)(
-                f"{directory}: the base of this adapter, {base}, cannot be read: "
-                f"{error}"
-            ) from error
+            message = f"{directory}: the base of this adapter, {base}, cannot be read"
+            raise type(error)(f"{message}: {error}") from error
     return content_key({"base": base_key, "files": files})
 
 
 def _digests(directory: Path) -> dict[str, str]:
-    """Return hashes of the files that a model or an adapter is loaded from, by name."""
     require_plain_files(directory)
     adapted = (directory / ADAPTER_CONFIG).is_file()
     files = weight_files(directory, "adapter_model" if adapted else "model")

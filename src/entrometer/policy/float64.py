@@ -11,7 +11,7 @@ config's formula evaluated in float64.
 
 import math
 import types
-from typing import Any
+from typing import Any, cast
 
 import torch
 from jaxtyping import Float, Float64, Int
@@ -33,6 +33,8 @@ from entrometer.policy.architectures import (
 
 FIXED_ROPE = {"default", "linear", "llama3", "yarn"}
 """Rotary scalings whose frequencies do not depend on the sequence at hand."""
+
+_REMEDY = "use precision='float32'"
 
 
 def true_float64(model: nn.Module) -> nn.Module:
@@ -58,7 +60,7 @@ def true_float64(model: nn.Module) -> nn.Module:
         elif "Norm" in kind(module) or "Rotary" in kind(module):
             raise UnknownArchitecture(
                 f"expected a known norm or rotary table at {name}, got {kind(module)}; "
-                "use precision='float32'"
+                f"{_REMEDY}"
             )
     base.set_attn_implementation(ATTENTION)
     return model
@@ -94,13 +96,11 @@ def _replace_rotary(module: Any) -> None:
 
 
 def _exact_frequencies(rotary: Any, layer_type: str | None) -> Float64[Tensor, " F"]:
-    """Evaluate transformers' own formula for the rope type in float64."""
     rope = rotary.rope_type if layer_type is None else rotary.rope_type[layer_type]
     if rope not in FIXED_ROPE:
         raise UnknownArchitecture(
-            f"expected a rotary scaling of {', '.join(sorted(FIXED_ROPE))} for "
-            f"precision='float64', got {rope!r}, which is recomputed in float32 at "
-            "each forward; use precision='float32'"
+            f"expected a rotary scaling of {', '.join(sorted(FIXED_ROPE))}, got "
+            f"{rope!r}, which each forward recomputes in float32; {_REMEDY}"
         )
     default = rotary.compute_default_rope_parameters
     formula = default if rope == "default" else ROPE_INIT_FUNCTIONS[rope]
@@ -115,10 +115,9 @@ def _exact_frequencies(rotary: Any, layer_type: str | None) -> Float64[Tensor, "
     if frequencies.dtype is not torch.float64 or not same:
         raise UnknownArchitecture(
             f"expected {name} to be what its config says, got other frequencies or "
-            f"{frequencies.dtype}; use precision='float32'"
+            f"{frequencies.dtype}; {_REMEDY}"
         )
-    exact: Tensor = frequencies.to(loaded.device)
-    return exact
+    return cast(Tensor, frequencies.to(loaded.device))
 
 
 class _Float32MeansFloat64(TorchFunctionMode):

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from logging.handlers import BufferingHandler
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import nn
@@ -48,12 +48,10 @@ def load_policy(
     """Load a policy, in evaluation mode, from safetensors and nothing that can run.
 
     All parameters of a model are trained; with an adapter, only those of the adapter.
-    Names of parameters are those of `model.named_parameters()`.
 
     Args:
-        source: The built-in "tiny"; a directory of a model or of a LoRA adapter, a
-            trainer's `checkpoint-N` included; the name of a complete model in the
-            cache; or a hub name with a commit, "owner/name@<40 hex digits>".
+        source: The built-in "tiny"; a directory of a model or of a LoRA adapter; the
+            name of a complete model in the cache; or "owner/name@<40 hex digits>".
         base: Model below an adapter, if not the one that the adapter recorded. A
             tokenizer that `source` lacks is taken from here too.
         precision: Precision to compute in. Stored weights are widened or rounded to it.
@@ -62,12 +60,7 @@ def load_policy(
     precision, device = as_precision(precision), as_device(device)
     model = ready(_load_model(source, base, precision), precision, device)
     _require_finite(source, model)
-    return Policy(
-        model=model,
-        tokenizer=_load_tokenizer(source, base),
-        precision=precision,
-        source=str(source),
-    )
+    return Policy(model, _load_tokenizer(source, base), precision, str(source))
 
 
 def _is_adapter(directory: Path) -> bool:
@@ -116,8 +109,8 @@ def _load_weights(directory: Path, precision: Precision) -> nn.Module:
             f"{directory / 'config.json'}: the weights are quantised, and no precision "
             "can be promised for them. Load the model they were made from."
         )
+    # It could name another file than the one that the content key hashes.
     if config.get("transformers_weights") is not None:
-        # It could name another file than the one that the content key hashes.
         raise UnreadableSource(
             f"{directory / 'config.json'}: expected weights in model.safetensors, got "
             "`transformers_weights`. Save the model again with `save_pretrained`."
@@ -158,15 +151,12 @@ def _from_transformers(
             "config.json and the weights are of the same causal language model."
         ) from error
     # Transformers draws missing weights at random, with no more than a warning.
-    wrong = {
-        kind: sorted(map(str, info[key]))
-        for kind, key in (
-            ("missing", "missing_keys"),
-            ("unexpected", "unexpected_keys"),
-            ("of another shape", "mismatched_keys"),
-        )
-        if info[key]
+    kinds = {
+        "missing_keys": "missing",
+        "unexpected_keys": "unexpected",
+        "mismatched_keys": "of another shape",
     }
+    wrong = {kinds[key]: sorted(map(str, info[key])) for key in kinds if info[key]}
     if wrong:
         listed = "; ".join(f"{len(v)} {k} ({v[0]})" for k, v in wrong.items())
         raise UnreadableSource(
@@ -174,18 +164,15 @@ def _from_transformers(
             f"other, got {listed}. Save the model again with `save_pretrained`, or "
             "check that config.json belongs to it."
         )
-    loaded: nn.Module = model
-    return loaded
+    return cast(nn.Module, model)
 
 
 def _require_finite(source: str | Path, model: nn.Module) -> None:
-    """Raise for weights that make every number after them NaN."""
     for name, parameter in model.named_parameters():
         if not parameter.isfinite().all():
             raise UnreadableSource(
                 f"{source}: expected finite weights, got NaN or infinity in {name}. "
-                "Use a checkpoint from before the training diverged, or a wider "
-                "precision."
+                "Use a checkpoint from before training diverged, or a wider precision."
             )
 
 
@@ -211,15 +198,11 @@ def _quiet_transformers() -> Iterator[None]:
 
 
 def _warn_not_run(path: Path) -> None:
-    logger.warning(
-        "%s: names Python code of its own, which is not run; transformers' own class "
-        "of this type is used",
-        path,
-    )
+    text = "names Python code of its own, which is not run; transformers' class is used"
+    logger.warning("%s: %s", path, text)
 
 
 def _attention(config: Mapping[str, Any]) -> str:
-    """Return the fused attention, or ours where scores are soft-capped."""
     # The fused kernels cannot cap. A saved config leaves out defaults, and Gemma2 caps
     # by default.
     capped = config.get("attn_logit_softcapping") is not None
@@ -236,8 +219,7 @@ def _load_tokenizer(source: str | Path, base: str | Path | None) -> Any:
         if base is None:
             raise SourceNotFound(
                 f"{directory / 'tokenizer_config.json'}: no such file, so there is no "
-                "tokenizer. Save it with the model, or name the model that was "
-                "trained as `base`."
+                "tokenizer. Save it with the model, or name that model as `base`."
             )
         return _load_tokenizer(base, None)
     require_plain_files(directory)

@@ -23,6 +23,9 @@ _ABSENT = (
     "leaves the optimizer to DeepSpeed or FSDP; `load_policy` reads the weights alone."
 )
 _MOMENTS = {"step", "exp_avg", "exp_avg_sq"}
+_COPY_AGAIN = "Copy the file again, or use an earlier checkpoint."
+_TRAINERS_FILE = "Use the file that a Trainer saved."
+_EARLIER = "Use a checkpoint from before."
 
 # Names that the Trainer of transformers exempts from weight decay.
 _NO_DECAY = re.compile(r"bias|layernorm|rmsnorm|(^|\.|_)norm($|\.)")
@@ -42,8 +45,7 @@ class OptimizerState(NamedTuple):
     state: AdamWState
     hyperparameters: AdamWHyperparameters
     learning_rate: float
-    untouched: tuple[str, ...]
-    """Parameters without state, because no step gave them a gradient."""
+    untouched: tuple[str, ...]  #: Parameters that no step gave a gradient.
 
 
 def decay_groups(model: nn.Module) -> tuple[list[str], list[str]]:
@@ -64,11 +66,9 @@ def read_optimizer_state(path: Path, model: nn.Module) -> OptimizerState:
     r"""Read a Trainer's `optimizer.pt` for the trained parameters of its model.
 
     Moments keep every bit: they have the wider of their own precision and the
-    parameter's. Each tensor stays in the file until it is used, and is then checked
-    and put on the parameter's device. The learning rate is that of the next step, since
-    the scheduler moves before a trainer saves; after the last step of a schedule that
-    ends at 0 it is 0. Where no parameter has state, no step was taken and the state is
-    fresh.
+    parameter's. Each tensor stays in the file until it is used, and is then checked.
+    The learning rate is that of the next step, since the scheduler moves before a
+    trainer saves. Where no parameter has state, no step was taken.
     """
     content = _load(path)
     names = decay_groups(model)
@@ -76,8 +76,7 @@ def read_optimizer_state(path: Path, model: nn.Module) -> OptimizerState:
     settings = common_settings(path, groups)
     moments = content["state"]
     parameters = dict(model.named_parameters())
-    decay, steps, keys = {}, {}, {}
-    untouched = []
+    decay, steps, keys, untouched = {}, {}, {}, []
     for group, group_names in zip(groups, names, strict=True):
         for key, name in zip(group["params"], group_names, strict=True):
             # AdamW skips a parameter that never had a gradient, weight decay included.
@@ -94,10 +93,14 @@ def read_optimizer_state(path: Path, model: nn.Module) -> OptimizerState:
 
     def moment(kind: str) -> LazyVector:
         def load(name: str) -> Tensor:
+            parameter = parameters[name]
             if not moments:
-                return torch.zeros_like(parameters[name]).detach()
-            _check_values(path, name, kind, moments[keys[name]][kind])
-            return _placed(moments[keys[name]][kind], parameters[name])
+                return torch.zeros_like(parameter).detach()
+            moment: Tensor = moments[keys[name]][kind]
+            _check_values(path, name, kind, moment)
+            dtype = torch.promote_types(moment.dtype, parameter.dtype)
+            # A copy: the file may be deleted or written anew while moments are in use.
+            return moment.to(device=parameter.device, dtype=dtype, copy=True)
 
         return LazyVector(in_order, load)
 
@@ -131,12 +134,9 @@ def optimizer_key(path: Path) -> str:
 def _load(path: Path) -> Mapping[str, Any]:
     content = read_tensors(path, absent=_ABSENT)
     state = content.get("state")
-    if not isinstance(state, dict) or not all(
-        isinstance(moments, dict) for moments in state.values()
-    ):
+    if not isinstance(state, dict) or not all(map(_is_dict, state.values())):
         raise UnreadableSource(
-            f"{path}: expected the `state_dict` of an optimizer. Use the file that a "
-            "Trainer saved."
+            f"{path}: expected the `state_dict` of an optimizer. {_TRAINERS_FILE}"
         )
     return content
 
@@ -144,7 +144,6 @@ def _load(path: Path) -> Mapping[str, Any]:
 def _check_groups(
     path: Path, content: Mapping[str, Any], names: Sequence[Sequence[str]]
 ) -> list[dict[str, Any]]:
-    """Return the groups; raise unless they hold the model's trained parameters."""
     groups = param_groups(path, content)
     keys = [group.get("params") for group in groups]
     if not all(
@@ -153,28 +152,25 @@ def _check_groups(
     ):
         raise UnreadableSource(
             f"{path}: expected groups with lists of parameters, got something else. "
-            "Use the file that a Trainer saved."
+            f"{_TRAINERS_FILE}"
         )
     listed = [key for group in keys for key in group or ()]
     if len(set(listed)) != len(listed):
         raise UnreadableSource(
-            f"{path}: expected each parameter in one group, got one that is listed "
-            "twice. Copy the file again, or use an earlier checkpoint."
+            f"{path}: expected each parameter in one group, got one listed twice. "
+            f"{_COPY_AGAIN}"
         )
-    got = [len(group or ()) for group in keys]
-    expected = [len(group) for group in names]
+    got, expected = [len(k or ()) for k in keys], [len(group) for group in names]
     if got != expected:
         raise UnreadableSource(
             f"{path}: expected groups of {expected} parameters, with and without "
             f"weight decay, as a Trainer makes them for this model; got {got}. Check "
-            "that the same model and adapter were trained, whole, by its default "
-            "optimizer."
+            "that the same model and adapter were trained, by its default optimizer."
         )
-    unknown = content["state"].keys() - set(listed)
-    if unknown:
+    if unknown := content["state"].keys() - set(listed):
         raise UnreadableSource(
-            f"{path}: state for {len(unknown)} parameters that are in no group. Copy "
-            "the file again, or use an earlier checkpoint."
+            f"{path}: state for {len(unknown)} parameters that are in no group. "
+            f"{_COPY_AGAIN}"
         )
     return groups
 
@@ -186,11 +182,8 @@ def _check_moments(
         raise not_adamw(path, f"state {sorted(map(str, moments))} for {name}")
     for key in ("exp_avg", "exp_avg_sq"):
         moment = moments[key]
-        if (
-            type(moment) is not Tensor
-            or not moment.is_floating_point()
-            or (moment.layout, moment.device.type) != (torch.strided, "cpu")
-        ):
+        real = type(moment) is Tensor and moment.is_floating_point()
+        if not real or (moment.layout, moment.device.type) != (torch.strided, "cpu"):
             raise not_adamw(path, f"{key} of {name} that is no tensor of real numbers")
         if moment.shape != parameter.shape:
             raise UnreadableSource(
@@ -204,23 +197,17 @@ def _check_values(path: Path, name: str, kind: str, moment: Tensor) -> None:
     if not moment.isfinite().all() or (kind == "exp_avg_sq" and (moment < 0).any()):
         raise UnreadableSource(
             f"{path}: {kind} of {name} has values that no training gives (NaN, "
-            "infinite, or a negative square). Use a checkpoint from before."
+            f"infinite, or a negative square). {_EARLIER}"
         )
-
-
-def _placed(moment: Tensor, parameter: Tensor) -> Tensor:
-    dtype = torch.promote_types(moment.dtype, parameter.dtype)
-    # A copy: the file may be deleted or written anew while the moments are in use.
-    return moment.to(device=parameter.device, dtype=dtype, copy=True)
 
 
 def param_groups(path: Path, content: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Return the groups of an optimizer's `state_dict`, each a dict."""
     groups = content.get("param_groups")
-    if not isinstance(groups, list) or not all(isinstance(g, dict) for g in groups):
+    if not isinstance(groups, list) or not all(map(_is_dict, groups)):
         raise UnreadableSource(
             f"{path}: expected a list of parameter groups, got "
-            f"{type(groups).__name__}. Use the file that a Trainer saved."
+            f"{type(groups).__name__}. {_TRAINERS_FILE}"
         )
     return groups
 
@@ -242,8 +229,7 @@ def step_count(path: Path, value: object) -> int:
     value = _item(value)
     if not isinstance(value, int | float) or not 0 <= value < 2**53 or value % 1:
         raise UnreadableSource(
-            f"{path}: expected a whole number of steps, got {shown(value)}. Use a "
-            "checkpoint from before."
+            f"{path}: expected a whole number of steps, got {shown(value)}. {_EARLIER}"
         )
     return int(value)
 
@@ -253,8 +239,8 @@ def one_step(path: Path, steps: Collection[int]) -> int:
     if len(set(steps)) != 1:
         raise UnreadableSource(
             f"{path}: expected one number of steps for all parameters, got "
-            f"{sorted(set(steps))}. Use a checkpoint that is of one step, and in which "
-            "every trained parameter had a gradient in every step."
+            f"{sorted(set(steps))}. Use a checkpoint of one step, in which every "
+            "trained parameter had a gradient in every step."
         )
     return next(iter(steps))
 
@@ -285,9 +271,12 @@ def _settings(path: Path, group: Mapping[str, Any]) -> AdamWSettings:
     if not isinstance(betas, list | tuple) or len(betas) != 2:
         raise not_adamw(path, f"betas {shown(betas)}")
     beta1, beta2 = (_number(path, {"betas": b}, "betas", below=1.0) for b in betas)
-    return AdamWSettings(
-        _number(path, group, "lr"), (beta1, beta2), _number(path, group, "eps")
-    )
+    lr, epsilon = (_number(path, group, name) for name in ("lr", "eps"))
+    return AdamWSettings(lr, (beta1, beta2), epsilon)
+
+
+def _is_dict(value: Any) -> bool:
+    return isinstance(value, dict)
 
 
 def _item(value: Any) -> Any:
@@ -304,6 +293,6 @@ def _number(
         raise UnreadableSource(
             f"{path}: expected a number from 0 for {name}"
             f"{f' below {below:g}' if isfinite(below) else ''}, got {shown(value)}. "
-            "Use a checkpoint from before."
+            f"{_EARLIER}"
         )
     return float(value)

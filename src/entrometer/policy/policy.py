@@ -5,7 +5,7 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import torch
 from jaxtyping import Float, Int
@@ -25,17 +25,10 @@ class Policy:
     The parameters that require a gradient are the trained ones: an adapter's, or all.
     """
 
-    model: nn.Module
-    """A transformers model, or a PEFT model around one."""
-
-    tokenizer: Any
-    """The model's transformers tokenizer."""
-
-    precision: Precision
-    """Precision that the model computes in."""
-
-    source: str
-    """Name or path that the policy was loaded from."""
+    model: nn.Module  #: A transformers model, or a PEFT model around one.
+    tokenizer: Any  #: The model's transformers tokenizer.
+    precision: Precision  #: Precision that the model computes in.
+    source: str  #: Name or path that the policy was loaded from.
 
     @property
     def base(self) -> nn.Module:
@@ -46,9 +39,7 @@ class Policy:
     @property
     def body(self) -> nn.Module:
         """The stack of layers that turns tokens into last hidden states."""
-        base: Any = self.base
-        body: nn.Module = base.base_model
-        return body
+        return cast(nn.Module, self.base.base_model)
 
     @property
     def device(self) -> torch.device:
@@ -68,11 +59,8 @@ class Policy:
 
         A weight tied between two places appears once, under its first name.
         """
-        return {
-            name: p.detach()
-            for name, p in self.model.named_parameters()
-            if p.requires_grad
-        }
+        parameters = self.model.named_parameters()
+        return {name: p.detach() for name, p in parameters if p.requires_grad}
 
     @property
     def head_name(self) -> str | None:
@@ -88,8 +76,7 @@ class Policy:
     @property
     def head_weight(self) -> Float[Tensor, "V C"]:
         """Weight of the layer that turns hidden states into logits."""
-        weight: Tensor = self._output_layer.weight.detach()
-        return weight
+        return cast(Tensor, self._output_layer.weight.detach())
 
     @property
     def softcap(self) -> float | None:
@@ -102,9 +89,8 @@ class Policy:
         self, input_ids: Int[Tensor, "B T"], **inputs: Tensor
     ) -> Float[Tensor, "B T C"]:
         """Return the last hidden states."""
-        states: Any = self.body(input_ids=input_ids, use_cache=False, **inputs)
-        hidden: Tensor = states.last_hidden_state
-        return hidden
+        states = self.body(input_ids=input_ids, use_cache=False, **inputs)
+        return cast(Tensor, states.last_hidden_state)
 
     @property
     def _output_layer(self) -> Any:

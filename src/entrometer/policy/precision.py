@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from enum import StrEnum
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
@@ -18,20 +18,14 @@ from entrometer.policy.float64 import true_float64
 class Precision(StrEnum):
     """Precision that a policy computes in."""
 
-    FLOAT32 = "float32"
-    """The default."""
-
-    FLOAT64 = "float64"
-    """True float64: not one operation below it, or the model is refused."""
-
-    BFLOAT16 = "bfloat16"
-    """The model's own, to measure cost."""
+    FLOAT32 = "float32"  #: The default.
+    FLOAT64 = "float64"  #: Not one operation below it, or the model is refused.
+    BFLOAT16 = "bfloat16"  #: The model's own, to measure cost.
 
     @property
     def dtype(self) -> torch.dtype:
         """Type of the weights."""
-        dtype: torch.dtype = getattr(torch, self.value)
-        return dtype
+        return cast(torch.dtype, getattr(torch, self.value))
 
 
 def as_precision(precision: Precision | str) -> Precision:
@@ -94,7 +88,6 @@ class LowPrecisionSpy(TorchDispatchMode):
     """Counts every operation whose result is a float below float64."""
 
     def __init__(self) -> None:
-        """Start with empty counts."""
         super().__init__()  # type: ignore[no-untyped-call]
         self.found: Counter[str] = Counter()
         self.operations = 0

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from entrometer.errors import InvalidValue
 from entrometer.policy.policy import Policy
-from entrometer.runs.rollouts import Rollouts, Sampler, seeds_for
+from entrometer.runs.rollouts import Rollouts, Sampler, seeds_for, unscored
 
 
 def sample(
@@ -37,22 +37,12 @@ def sample(
     `max_tokens`.
 
     Token k of a response is a function of its seed, k and $\pi(\cdot|t_{<k})$ alone.
-    Batches, order and the number of machines change a response only through different
-    rounding of $\pi$: about three tokens in a million in float32, three in a hundred in
-    bfloat16 (measured with a vocabulary of 49,152).
+    Batches and machines change a response only through different rounding of $\pi$:
+    about three tokens in a million in float32, three in a hundred in bfloat16.
 
-    Args:
-        policy: Policy in evaluation mode.
-        prompts: Token ids of each prompt.
-        prompt_ids: Id of each prompt; a repeated id gets new responses.
-        responses_per_prompt: Responses drawn for each entry of `prompts`.
-        temperature: $\tau$, part of the policy.
-        max_tokens: Length limit.
-        seed: One number for all, or the seed of each response of a part of a batch.
-        batch_tokens: Most tokens in the key-value cache, prompts and padding included.
-
-    Returns:
-        Unscored rows, prompt by prompt.
+    A repeated prompt id gets new responses. `seed` is one number for all, or the seed
+    of each response of a part of a batch. The key-value cache holds at most
+    `batch_tokens` tokens, prompts and padding included. The rows are unscored.
     """
     source = Path(policy.source).expanduser()
     sampler = Sampler(
@@ -69,25 +59,13 @@ def sample(
     responses: list[list[int]] = [[] for _ in rows]
     eos = eos_tokens(policy)
     for batch in _batches([len(row) + max_tokens for row in rows], batch_tokens):
-        drawn = _draw_batch(
-            policy, [rows[i] for i in batch], seeds[batch], sampler, eos
-        )
+        prompts_of_batch = [rows[i] for i in batch]
+        drawn = _draw_batch(policy, prompts_of_batch, seeds[batch], sampler, eos)
         for i, response in zip(batch, drawn, strict=True):
             responses[i] = response
-    return Rollouts(
-        prompt=np.repeat(np.asarray(prompt_ids, np.int64), responses_per_prompt),
-        prompt_tokens=tuple(np.asarray(row, np.int64) for row in rows),
-        response_tokens=tuple(np.asarray(row, np.int64) for row in responses),
-        seed=seeds,
-        text=tuple(
-            policy.tokenizer.decode(
-                row, skip_special_tokens=True, clean_up_tokenization_spaces=False
-            )
-            for row in responses
-        ),
-        reward=np.full(len(rows), np.nan),
-        sampler=sampler,
-    )
+    plain = {"skip_special_tokens": True, "clean_up_tokenization_spaces": False}
+    texts = [policy.tokenizer.decode(row, **plain) for row in responses]
+    return unscored(prompt_ids, rows, responses, seeds, texts, sampler)
 
 
 def eos_tokens(policy: Policy) -> tuple[int, ...]:
@@ -95,9 +73,7 @@ def eos_tokens(policy: Policy) -> tuple[int, ...]:
     config = getattr(policy.base, "generation_config", None)
     listed = getattr(config, "eos_token_id", None)
     ids = listed if isinstance(listed, list | tuple) else [listed]
-    return tuple(
-        sorted({i for i in (*ids, policy.tokenizer.eos_token_id) if i is not None})
-    )
+    return tuple(sorted({*ids, policy.tokenizer.eos_token_id} - {None}))
 
 
 def _check_prompts(
@@ -120,8 +96,7 @@ def _check_prompts(
         if limit is not None and len(prompt) + max_tokens > limit:
             raise InvalidValue(
                 f"expected at most {limit} tokens, the model's positions, got prompt "
-                f"{i} of {len(prompt)} and max_tokens={max_tokens}; "
-                "lower max_tokens or drop the prompt"
+                f"{i} of {len(prompt)} and max_tokens={max_tokens}; lower max_tokens"
             )
 
 
@@ -169,9 +144,8 @@ def _draw_batch(
             logits_BV = output.logits[:, -1]
             halvings = (logits_BV.shape[1] - 1).bit_length()
             u_BD = np.stack([streams[row].random(halvings) for row in rows])
-            token_B = _draw(
-                logits_BV, sampler.temperature, torch.from_numpy(u_BD).to(device)
-            )
+            u = torch.from_numpy(u_BD).to(device)
+            token_B = _draw(logits_BV, sampler.temperature, u)
             for row, token in zip(rows, token_B.tolist(), strict=True):
                 responses[row].append(token)
             going = (~torch.isin(token_B, eos_E)).nonzero()[:, 0]

@@ -15,11 +15,9 @@ from entrometer.runs.locations import HubName, hub_name
 from entrometer.runs.untrusted import JSON_LIMIT
 from entrometer.runs.untrusted import read_json as runs_json
 
-TINY = "tiny"
-"""Name of the built-in policy, which needs no directory."""
+TINY = "tiny"  #: Name of the built-in policy, which needs no directory.
 
-MANIFEST = "manifest.json"
-"""File of a cached model that lists the others; written last."""
+MANIFEST = "manifest.json"  #: File of a cached model that lists the others.
 
 # Files that a model or an adapter is read from: no subdirectories, nothing pickled.
 _WANTED = ["*.json", "*.safetensors", "*.jinja", "*.model", "*.txt"]
@@ -27,7 +25,7 @@ _UNWANTED = ["*/*", "consolidated*"]
 
 # Largest size of the files that transformers and peft read, by name or suffix. Settings
 # are copied many times over; a vocabulary of 262,144 tokens takes 34 MB.
-_LIMITS: dict[str, float] = {
+_LIMITS = {
     ".json": 2**22,
     ".jinja": 2**22,
     ".model": 2**26,
@@ -53,7 +51,6 @@ class UnreadableSource(EntrometerError, ValueError):
 def find_directory(source: str | Path) -> Path:
     """Return the directory of a model: a path, a name in the cache, or a hub name.
 
-    A path that exists comes first, then a bare name of a complete model in the cache.
     Only `owner/name@commit` is looked up on the hub, and only if there is no directory
     `owner` here: a mistyped path is then reported and not sent over the network.
     """
@@ -68,9 +65,8 @@ def find_directory(source: str | Path) -> Path:
 
 def model_cache() -> Path:
     """Return the directory of models with a name: $ENTROMETER_CACHE or ~/.cache."""
-    named = os.environ.get("ENTROMETER_CACHE")
-    cache = Path(named) if named else Path.home() / ".cache" / "entrometer"
-    return cache.expanduser()
+    named = os.environ.get("ENTROMETER_CACHE") or "~/.cache/entrometer"
+    return Path(named).expanduser()
 
 
 def is_complete(directory: Path) -> bool:
@@ -93,8 +89,7 @@ def local_directory(path: Path) -> Path:
         return path
     if path.exists():
         raise UnreadableSource(
-            f"{path}: expected a directory, got a file. Name the directory it is in: "
-            f"{path.parent}."
+            f"{path}: expected a directory, got a file. Name the directory it is in."
         )
     siblings = path.parent.iterdir() if path.parent.is_dir() else ()
     raise SourceNotFound(
@@ -119,8 +114,7 @@ def read_json(path: Path) -> dict[str, Any]:
 
 def require_plain_files(directory: Path) -> None:
     """Raise unless every file that a library may open is regular and not too big."""
-    # Libraries read whole files: a link to /dev/zero would fill the memory, and a FIFO
-    # would never end.
+    # Libraries read whole files: /dev/zero would fill the memory, a FIFO never end.
     for path in sorted(directory.iterdir()):
         limit = _LIMITS.get(path.name, _LIMITS.get(path.suffix))
         if limit is None:

@@ -19,7 +19,7 @@ import types
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -72,10 +72,8 @@ class TangentPropagator:
             if is_adapted(module):
                 adapter(module)  # raises unless the adapter is plain
                 inside.update(module.modules())
-                halves = {
-                    f"{names[module]}.{name}": p
-                    for name, p in adapter_parameters(module).items()
-                }
+                parameters = adapter_parameters(module).items()
+                halves = {f"{names[module]}.{name}": p for name, p in parameters}
                 tangents = [_adapter_tangent(halves, v) for v in directions]
                 covered.update(halves)
                 self._set_linear(module, tangents)
@@ -106,15 +104,11 @@ class TangentPropagator:
         body: Any = self.policy.body
         embedded = body.embed_tokens(input_ids)
         # Only adapters of linear layers move, so embeddings have tangent 0.
-        zeros = embedded.new_zeros(
-            (self.blocks - 1) * len(embedded), *embedded.shape[1:]
-        )
+        zeros = torch.zeros_like(embedded).repeat(self.blocks - 1, 1, 1)
         repeated = {name: x.repeat(self.blocks, 1) for name, x in inputs.items()}
-        states = body(
-            inputs_embeds=torch.cat([embedded, zeros]), use_cache=False, **repeated
-        ).last_hidden_state
-        stacked: Tensor = states.unflatten(0, (self.blocks, -1))
-        return stacked
+        stack = torch.cat([embedded, zeros])
+        states = body(inputs_embeds=stack, use_cache=False, **repeated)
+        return cast(Tensor, states.last_hidden_state.unflatten(0, (self.blocks, -1)))
 
 
 @contextmanager
@@ -153,9 +147,7 @@ def _adapter_tangent(halves: dict[str, Tensor], direction: Vector) -> AdapterTan
                 f"parameter {name!r}: expected shape {tuple(p.shape)}, got "
                 f"{tuple(direction[name].shape)}; take the direction of this policy"
             )
-    A, B = (
-        direction.get(name, torch.zeros_like(p)).to(p) for name, p in halves.items()
-    )
+    A, B = (direction.get(n, torch.zeros_like(p)).to(p) for n, p in halves.items())
     return A, B
 
 
@@ -171,9 +163,7 @@ def _norm(blocks: int, norm: nn.Module, x: Tensor) -> Tensor:
 def _gated(blocks: int, mlp: Any, x: Tensor) -> Tensor:
     gate, up = (layer(x) for layer in (mlp.gate_proj, mlp.up_proj))
     split = [y.unflatten(0, (blocks, -1)) for y in (gate, up)]
-    y = gated_rule(mlp.act_fn, *split).flatten(0, 1)
-    out: Tensor = mlp.down_proj(y)
-    return out
+    return cast(Tensor, mlp.down_proj(gated_rule(mlp.act_fn, *split).flatten(0, 1)))
 
 
 def _attention(
@@ -231,20 +221,18 @@ def gated_rule(
     return up
 
 
-def _activation_backward(activation: nn.Module) -> Callable[[Tensor, Tensor], Tensor]:
+def _activation_backward(activation: nn.Module) -> Any:
     r"""Return $(\dot g, g) \mapsto f'(g)\dot g$."""
     # f acts on each element, so its Jacobian is diagonal and torch's fused backward
     # kernel computes the tangent as well.
     aten: Any = torch.ops.aten
     name = kind(activation)
     if name in ("SiLU", "SiLUActivation"):
-        silu: Callable[[Tensor, Tensor], Tensor] = aten.silu_backward
-        return silu
+        return aten.silu_backward
     if name in ("GELUTanh", "PytorchGELUTanh"):
-        return lambda t, g: aten.gelu_backward(t, g, approximate="tanh")
+        return partial(aten.gelu_backward, approximate="tanh")
     if name == "GELUActivation":
-        gelu: Callable[[Tensor, Tensor], Tensor] = aten.gelu_backward
-        return gelu
+        return aten.gelu_backward
     raise UnknownArchitecture(
         f"expected a SiLU or GELU gate, got {name}; use forward-mode differentiation"
     )

@@ -28,11 +28,10 @@ _VIEWS = 4
 def read_tensors(
     path: Path, *, absent: str, harmless: Sequence[Any] = ()
 ) -> dict[str, Any]:
-    """Read a file that `torch.save` wrote, by torch's reader of plain data.
+    """Read a file that `torch.save` wrote; its tensors are views of the file.
 
-    The tensors are views of the file: copy what has to outlast it. `absent` ends the
-    error message if there is no such file; `harmless` are types that the file may
-    contain besides torch's own.
+    `absent` ends the error message if there is no such file; `harmless` are types that
+    the file may contain besides torch's own.
     """
     require_stored(path, absent=absent)
     try:
@@ -104,7 +103,7 @@ def _require_held(content: object, size: int) -> None:
 
 @contextmanager
 def _no_mesh_warnings() -> Iterator[None]:
-    """Silence torch's warning that a DTensor's mesh of processes is missing here."""
+    # Torch warns that a DTensor's mesh of processes is missing here.
     level = _MESH.level
     _MESH.setLevel(logging.ERROR)
     try:

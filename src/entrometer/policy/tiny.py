@@ -3,6 +3,7 @@
 from math import sqrt
 from pathlib import Path
 from string import ascii_letters, digits, punctuation
+from typing import Any
 
 import torch
 from tokenizers import AddedToken
@@ -14,8 +15,7 @@ from entrometer.policy.policy import Policy
 from entrometer.policy.precision import Precision, as_precision, ready
 from entrometer.policy.sources import TINY
 
-LENGTH = 1024
-"""Positions of the model."""
+LENGTH = 1024  #: Positions of the model.
 
 # Ids follow this order, so a new token goes last: a saved model keeps its meaning.
 SPECIAL = ("<pad>", "<bos>", "<eos>", "<unk>", "<system>", "<user>", "<assistant>")
@@ -50,10 +50,9 @@ def tiny_policy(
 ) -> Policy:
     r"""Return an untrained Qwen2 of 998,912 parameters, drawn from the seed alone.
 
-    It has what larger models have: grouped-query attention, biases, rotary positions
-    and a head tied to the embedding. Weights are drawn in float32, then rounded; the
-    global generator is neither read nor moved. With `lora_rank` only an adapter is
-    trained, whose $B$ has standard deviation `lora_std`; see `put_fresh_adapter`.
+    It has grouped-query attention, biases, rotary positions and a head tied to the
+    embedding. Weights are drawn in float32, then rounded; the global generator is not
+    used. With `lora_rank` only an adapter is trained; see `put_fresh_adapter`.
     """
     generator = torch.Generator().manual_seed(seed)
     model: nn.Module = _drawn_model(generator)
@@ -62,25 +61,26 @@ def tiny_policy(
             model, rank=lora_rank, std=lora_std, generator=generator
         )
     precision = as_precision(precision)
-    return Policy(
-        model=ready(model, precision),
-        tokenizer=tiny_tokenizer(length=LENGTH),
-        precision=precision,
-        source=TINY if seed == 0 else f"{TINY}, seed {seed}",
-    )
+    source = TINY if seed == 0 else f"{TINY}, seed {seed}"
+    tokenizer = tiny_tokenizer(length=LENGTH)
+    return Policy(ready(model, precision), tokenizer, precision, source)
 
 
 def save_tiny(directory: Path | str, *, seed: int = 0) -> Path:
     """Write the tiny policy as a model directory; `load_policy` reads it to the bit."""
-    directory = Path(directory)
     policy = tiny_policy(seed)
     assert isinstance(policy.model, Qwen2ForCausalLM)
     policy.model.save_pretrained(directory)
     policy.tokenizer.save_pretrained(directory)
-    return directory
+    return Path(directory)
 
 
 def _drawn_model(generator: Generator) -> Qwen2ForCausalLM:
+    special: dict[str, Any] = {
+        "pad_token_id": PAD,
+        "bos_token_id": BOS,
+        "eos_token_id": EOS,
+    }
     config = Qwen2Config(
         vocab_size=VOCABULARY,
         hidden_size=128,
@@ -90,15 +90,11 @@ def _drawn_model(generator: Generator) -> Qwen2ForCausalLM:
         num_key_value_heads=2,
         max_position_embeddings=LENGTH,
         tie_word_embeddings=True,
-        pad_token_id=PAD,
-        bos_token_id=BOS,
-        eos_token_id=EOS,
+        **special,
     )
     with torch.random.fork_rng(devices=[]):
         model = Qwen2ForCausalLM(config)
-    model.generation_config = GenerationConfig(
-        pad_token_id=PAD, bos_token_id=BOS, eos_token_id=EOS
-    )
+    model.generation_config = GenerationConfig(**special)
     with torch.no_grad():
         for name, p in model.named_parameters():
             # Gains and biases are drawn too: at their usual 1 and 0, a derivative that
@@ -114,10 +110,7 @@ def _drawn_model(generator: Generator) -> Qwen2ForCausalLM:
 
 
 def tiny_tokenizer(*, length: int) -> Qwen2Tokenizer:
-    """Return a tokenizer of characters, tags of a reasoned answer, and roles.
-
-    `length` is the number of positions of the model. Text beyond ASCII is dropped.
-    """
+    """Return a tokenizer of ASCII characters, tags of a reasoned answer, and roles."""
     # Qwen2's with no merges: transformers opens the tokenizer of any Qwen2 model in
     # that class, whatever class was saved.
     tokenizer = Qwen2Tokenizer(

@@ -17,7 +17,9 @@ import numpy as np
 from jaxtyping import Int
 
 from entrometer.errors import EntrometerError, InvalidValue, MissingKey, nearest_name
-from entrometer.runs.rollouts import Rollouts, Sampler, seeds_for
+from entrometer.runs.rollouts import Rollouts, Sampler, seeds_for, unscored
+
+_CHECK = "check that it is the OpenAI-compatible server of vLLM"
 
 
 class ServerUnavailable(EntrometerError, ConnectionError):
@@ -48,24 +50,13 @@ def sample_from_server(
     """Draw responses from the plain softmax of a served model.
 
     One request per response, with its own seed. Responses repeat exactly only if the
-    server's arithmetic does, which in vLLM depends on the batch.
+    server's arithmetic does, which in vLLM depends on the batch. Prompts and seeds are
+    those of `sample`.
 
-    Args:
-        url: Root of the server, such as `http://127.0.0.1:8000`.
-        prompts: Token ids of each prompt.
-        model: Name under which the server offers the model.
-        prompt_ids: Id of each prompt; a repeated id gets new responses.
-        responses_per_prompt: Responses drawn for each entry of `prompts`.
-        temperature: Temperature, part of the policy.
-        max_tokens: Length limit.
-        seed: One number for all, or the seed of each response of a part of a batch.
-        eos: Tokens that end a response besides the server's own EOS; with those of
-            `eos_tokens` the server stops where `sample` does.
-        concurrency: Requests in flight at most.
-        timeout: Seconds that one request may take.
-        attempts: Tries per request while the server is unreachable.
-        pause: Seconds before the second try, doubled for each further one.
-        api_key: Sent as a bearer token, and never stored.
+    `eos` are tokens that end a response besides the server's EOS; with `eos_tokens` the
+    server stops where `sample` does. At most `concurrency` requests are in flight. Each
+    may take `timeout` seconds and is tried `attempts` times, with a `pause` in seconds
+    that doubles. `api_key` is sent as a bearer token, and never stored.
     """
     seeds = seeds_for(seed, prompts, prompt_ids, responses_per_prompt)
     server = _Server(
@@ -87,15 +78,8 @@ def sample_from_server(
     with ThreadPoolExecutor(max_workers=concurrency) as pool:
         # The first failure is raised here, and `map` then cancels pending requests.
         drawn = list(pool.map(draw, range(len(rows))))
-    return Rollouts(
-        prompt=np.repeat(np.asarray(prompt_ids, np.int64), responses_per_prompt),
-        prompt_tokens=tuple(np.asarray(row, np.int64) for row in rows),
-        response_tokens=tuple(np.asarray(tokens, np.int64) for tokens, _ in drawn),
-        seed=seeds,
-        text=tuple(text for _, text in drawn),
-        reward=np.full(len(rows), np.nan),
-        sampler=sampler,
-    )
+    responses, texts = zip(*drawn, strict=True)
+    return unscored(prompt_ids, rows, responses, seeds, texts, sampler)
 
 
 def _draw(
@@ -127,8 +111,7 @@ def _draw(
         text, reason = choice["text"], choice["finish_reason"]
     except (KeyError, IndexError, TypeError) as error:
         raise BadServerAnswer(
-            f"expected a completion from {server.url}, got {_shown(answer)}; check "
-            "that it is the OpenAI-compatible server of vLLM"
+            f"expected a completion from {server.url}, got {_shown(answer)}; {_CHECK}"
         ) from error
     tokens, echoed = choice.get("token_ids"), choice.get("prompt_token_ids")
     if tokens is None:
@@ -141,12 +124,14 @@ def _draw(
             f"expected the server to continue the {len(prompt)} prompt tokens it was "
             f"sent, got {_shown(echoed)}; serve without prompt truncation"
         )
-    whole = reason == "stop" or (
-        reason == "length"
+    valid = (
+        isinstance(text, str)
         and isinstance(tokens, list)
-        and len(tokens) == sampler.max_tokens
+        and 1 <= len(tokens) <= sampler.max_tokens
+        and all(type(t) is int and 0 <= t < 2**31 for t in tokens)
     )
-    if not whole or not isinstance(text, str) or not _are_tokens(tokens, sampler):
+    full = reason == "length" and valid and len(tokens) == sampler.max_tokens
+    if not valid or not (reason == "stop" or full):
         raise BadServerAnswer(
             f"expected 1 to {sampler.max_tokens} token ids ending in EOS or at the "
             f"limit, got {_shown(tokens)} with finish_reason {_shown(reason)}; "
@@ -155,22 +140,14 @@ def _draw(
     return tokens, text
 
 
-def _are_tokens(tokens: Any, sampler: Sampler) -> bool:
-    return (
-        isinstance(tokens, list)
-        and 1 <= len(tokens) <= sampler.max_tokens
-        and all(type(t) is int and 0 <= t < 2**31 for t in tokens)
-    )
-
-
 def _check_model(server: "_Server", model: str) -> None:
     answer = server.ask("/v1/models", None, 2**20)
     try:
         names = [str(entry["id"]) for entry in answer["data"]]
     except (KeyError, TypeError) as error:
         raise BadServerAnswer(
-            f"expected a list of models from {server.url}, got {_shown(answer)}; check "
-            "that it is the OpenAI-compatible server of vLLM"
+            f"expected a list of models from {server.url}, got {_shown(answer)}; "
+            f"{_CHECK}"
         ) from error
     if model not in names:
         raise MissingKey(
@@ -209,8 +186,7 @@ class _Server:
             )
         if self.attempts < 1:
             raise InvalidValue(
-                f"expected at least one attempt, got {self.attempts} attempts; "
-                "1 tries each request once"
+                f"expected at least one attempt, got {self.attempts} attempts; give 1"
             )
 
     def ask(self, path: str, request: dict[str, Any] | None, limit: int) -> Any:
@@ -254,7 +230,7 @@ class _Server:
                 if len(content) > limit:
                     raise BadServerAnswer(
                         f"expected at most {limit} bytes from {self.url}{path}, got "
-                        "more; check that the address is that of a vLLM server"
+                        f"more; {_CHECK}"
                     )
                 if time.monotonic() > deadline:
                     raise TimeoutError(f"not finished after {self.timeout} s")

@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import torch
 from peft import LoraConfig, get_peft_model
@@ -22,8 +22,9 @@ from entrometer.policy.sources import (
     require_plain_files,
 )
 
-Shapes = Mapping[str, Sequence[int]]
-"""Shape of each tensor by name."""
+Shapes = Mapping[str, Sequence[int]]  #: Shape of each tensor by name.
+
+_SAVE_AGAIN = "Save the model again with `save_pretrained`."
 
 # A path could lead out of the directory, to weights that no content key covers.
 _SHARD = re.compile(r"\w[\w.-]{0,200}\.safetensors")
@@ -53,20 +54,19 @@ def weight_files(directory: Path, stem: str) -> list[Path]:
     if not isinstance(shards, dict) or not shards:
         raise UnreadableSource(
             f"{index}: expected a file name for each weight in `weight_map`, got "
-            f"{type(shards).__name__}. Save the model again with `save_pretrained`."
+            f"{type(shards).__name__}. {_SAVE_AGAIN}"
         )
     for shard in shards.values():
         if not isinstance(shard, str) or not _SHARD.fullmatch(shard):
             raise UnreadableSource(
                 f"{index}: expected plain names of safetensors files, got {shard!r}. "
-                "Save the model again with `save_pretrained`."
+                f"{_SAVE_AGAIN}"
             )
     files = [directory / shard for shard in sorted(set(shards.values()))]
     for file in files:
         if not file.is_file():
             raise SourceNotFound(
-                f"{file}: no such file, but {index.name} lists it. Copy or download "
-                f"{directory} again."
+                f"{file}: no such file, but {index.name} lists it. Copy it again."
             )
     return files
 
@@ -83,13 +83,13 @@ def read_shapes(files: Sequence[Path]) -> dict[str, tuple[int, ...]]:
                 in_file = {n: tuple(weights.get_slice(n).get_shape()) for n in names}
         except (SafetensorError, OSError) as error:
             raise UnreadableSource(
-                f"{file}: not whole safetensors ({one_line(error)}). Copy or "
-                "download the file again, or use an earlier checkpoint."
+                f"{file}: not whole safetensors ({one_line(error)}). Copy the file "
+                "again, or use an earlier checkpoint."
             ) from error
         if twice := shapes.keys() & in_file.keys():
             raise UnreadableSource(
                 f"{file}: expected each weight in one file, got {min(twice)} in two. "
-                "Save the model again with `save_pretrained`."
+                f"{_SAVE_AGAIN}"
             )
         shapes |= in_file
     return shapes
@@ -97,11 +97,8 @@ def read_shapes(files: Sequence[Path]) -> dict[str, tuple[int, ...]]:
 
 def absent_weights(file: Path) -> SourceNotFound | UnreadableSource:
     """Return the error for weights that are missing, or stored only as a pickle."""
-    pickled = sorted(
-        p.name
-        for end in ("bin", "pt", "pth")
-        for p in file.parent.glob(f"*model*.{end}")
-    )
+    ends = ("bin", "pt", "pth")
+    pickled = sorted(p.name for e in ends for p in file.parent.glob(f"*model*.{e}"))
     if pickled:
         return UnreadableSource(
             f"{file.parent}: the only weights are in {pickled[0]}, a pickle, which can "
@@ -117,8 +114,7 @@ def absent_weights(file: Path) -> SourceNotFound | UnreadableSource:
 def skeleton(directory: Path, tensors: int) -> nn.Module:
     """Return the model of a `config.json` on the meta device, without weights.
 
-    `tensors` is the number of stored tensors; a config that describes many more
-    parameters is refused before it takes time.
+    A config with many more parameters than stored `tensors` is refused early.
     """
     require_plain_files(directory)
     path = directory / "config.json"
@@ -156,34 +152,30 @@ def require_filled(directory: Path, model: nn.Module, shapes: Shapes) -> None:
     if buffers > _BUFFER_BYTES + 4 * stored:
         raise UnreadableSource(
             f"{path}: expected tables of masks or positions below the size of the "
-            f"weights, got {buffers} bytes. Check `max_position_embeddings` and the "
-            "like."
+            f"weights, got {buffers} bytes. Check `max_position_embeddings`."
         )
 
 
 def lora_config(rank: int, alpha: float, targets: Sequence[str]) -> LoraConfig:
     """Return the settings of an adapter on all modules with these names."""
+    # peft stores the value as given; alpha may be a fraction there.
+    scale: Any = int(alpha) if alpha == int(alpha) else alpha
+    names = sorted(targets)
     return LoraConfig(
-        task_type="CAUSAL_LM",
-        r=rank,
-        # peft stores the value as given; alpha may be a fraction there.
-        lora_alpha=int(alpha) if alpha == int(alpha) else alpha,  # type: ignore[arg-type]
-        target_modules=sorted(targets),
+        task_type="CAUSAL_LM", r=rank, lora_alpha=scale, target_modules=names
     )
 
 
 def adapted(model: nn.Module, config: LoraConfig) -> nn.Module:
     """Return a skeleton with an adapter, also on the meta device."""
     with torch.device("meta"):
-        with_adapter: nn.Module = get_peft_model(model, config)
-    return with_adapter
+        return cast(nn.Module, get_peft_model(model, config))
 
 
 def _require_counts(path: Path, config: object) -> None:
-    """Raise for a number of layers, heads and the like beyond any model's."""
     for key, value in config.items() if isinstance(config, dict) else ():
-        number = isinstance(value, int | float)
-        if number and abs(value) > _MAX_COUNT and _COUNT.search(key):
+        large = isinstance(value, int | float) and abs(value) > _MAX_COUNT
+        if large and _COUNT.search(key):
             raise UnreadableSource(
                 f"{path}: expected at most {_MAX_COUNT} for {key}, got {value}. Check "
                 "that config.json is of this model."
@@ -193,7 +185,6 @@ def _require_counts(path: Path, config: object) -> None:
 
 @contextmanager
 def _parameter_limit(limit: int) -> Iterator[None]:
-    """Stop the construction of a model with more parameters than that."""
     count = 0
 
     def add(module: nn.Module, name: str, parameter: nn.Parameter | None) -> None:

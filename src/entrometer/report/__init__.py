@@ -15,7 +15,7 @@ if TYPE_CHECKING:
         write_figures,
         write_report,
     )
-    from entrometer.report.training.figures import draw_training
+    from entrometer.report.training import draw_training
 
 __all__ = [
     "FinishedRun",
@@ -32,5 +32,5 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    home = "training.figures" if name == "draw_training" else "page"
+    home = "training" if name == "draw_training" else "page"
     return getattr(import_module(f"{__name__}.{home}"), name)

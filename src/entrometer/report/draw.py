@@ -14,17 +14,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullLocator
 
 from entrometer.report.numbers import Interval, number, percent
-from entrometer.report.style import (
-    BLACK,
-    BLUE,
-    GREY,
-    LOOKS,
-    OCHRE,
-    PAPER,
-    RED,
-    TEAL,
-    Look,
-)
+from entrometer.report.style import BAR_LOOKS, BLACK, GREY, LOOKS, PAPER, Look
 from entrometer.report.text import label
 
 Rows = TypeVar("Rows")
@@ -35,10 +25,14 @@ Intervals = Float[np.ndarray, "3 _"]
 _SUPERSCRIPT = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 _BEYOND = 0.5
 """Share of the span of the markers by which intervals may widen an axis."""
-BAR_LOOKS = ((BLUE, ""), (RED, "//"), (OCHRE, ".."), (TEAL, "xx"))
-"""Colour and hatch of each series of bars; a chart draws at most as many."""
 Series = Mapping[str, Mapping[str, Interval]]
 """Intervals by series and by row."""
+
+
+def canvas(height: float, *shape: int, **how: Any) -> tuple[Figure, Any]:
+    """Return a figure as wide as the page, and its panels as `Figure.subplots` does."""
+    figure = Figure(figsize=(9.0, height))
+    return figure, figure.subplots(*shape, **how)
 
 
 def panels(
@@ -46,10 +40,7 @@ def panels(
 ) -> Figure:
     """Return a figure with one titled panel per name, two side by side, and a legend.
 
-    Args:
-        rows: Rows of each panel by its title.
-        draw: Draws the rows of a panel.
-        height: Height of a panel, in inches.
+    `draw` draws the rows of a panel; `height` is that of a panel, in inches.
     """
     lines, columns = (len(rows) + 1) // 2, min(len(rows), 2)
     figure = Figure(figsize=(9.0 if columns == 2 else 6.4, height * lines + 0.5))
@@ -82,10 +73,10 @@ def write_inside(ax: Axes, words: str) -> None:
     ax.text(0.5, 0.5, words, transform=ax.transAxes, ha="center")
 
 
-def zeros(ax: Axes) -> None:
+def zeros(ax: Axes, width: float = 0.5) -> None:
     """Draw thin lines at zero in both directions."""
-    ax.axhline(0, color=GREY, linewidth=0.5)
-    ax.axvline(0, color=GREY, linewidth=0.5)
+    ax.axhline(0, color=GREY, linewidth=width)
+    ax.axvline(0, color=GREY, linewidth=width)
 
 
 def few_ticks(ax: Axes, most: int = 5) -> None:
@@ -176,6 +167,14 @@ def cross_bars(ax: Axes, x: Intervals, y: Intervals, **how: Any) -> None:
     ax.errorbar(x[0], y[0], arms(*y), arms(*x), **how)
 
 
+def faint_bars(
+    ax: Axes, x: Intervals, y: Intervals, colour: str, alpha: float, width: float
+) -> None:
+    """Draw 95% intervals both ways without points."""
+    how: dict[str, Any] = {"elinewidth": width, "capsize": 0, "alpha": alpha}
+    ax.errorbar(x[0], y[0], arms(*y), arms(*x), fmt="none", ecolor=colour, **how)
+
+
 def bars(ax: Axes, names: Sequence[str], series: Series, *, line: float = 0.0) -> None:
     """Draw a bar for each name that a series has, downwards, and a line across."""
     thick = 0.8 / max(len(series), 1)
@@ -187,17 +186,31 @@ def bars(ax: Axes, names: Sequence[str], series: Series, *, line: float = 0.0) -
         x, low, high = np.array([bars[n] for n in there], np.float64).reshape(-1, 3).T
         # The outline carries the hatch; its fill would cover the hatch if one bar had
         # both with an alpha.
-        outline: dict[str, Any] = {
-            "facecolor": "none",
-            "edgecolor": colour,
-            "hatch": hatch or None,
-        }
-        ax.barh(y, x, thick * 0.9, **outline, linewidth=1.0, label=label(title))
+        edge: dict[str, Any] = {"facecolor": "none", "edgecolor": colour}
+        how = edge | {"hatch": hatch or None, "linewidth": 1.0, "label": label(title)}
+        ax.barh(y, x, thick * 0.9, **how)
         ax.barh(y, x, thick * 0.9, color=colour, alpha=0.3)
         reach = arms(x, low, high)
         ax.errorbar(x, y, xerr=reach, fmt="none", ecolor=BLACK, elinewidth=0.8)
     ax.axvline(line, color=GREY, linewidth=0.8)
     name_rows(ax, [label(name) for name in names])
+
+
+def interval_series(
+    rows: Mapping[str, Iterable[Any]],
+    name: Callable[[Any], str],
+    column: str,
+    **where: str,
+) -> Series:
+    """Return one quantity of the rows that have these values, by series and name."""
+    return {
+        title: {
+            name(row): Interval.of(row, column)
+            for row in subset
+            if all(getattr(row, key) == value for key, value in where.items())
+        }
+        for title, subset in rows.items()
+    }
 
 
 def name_rows(ax: Axes, names: Sequence[str]) -> None:
@@ -217,11 +230,8 @@ def interval_rows(
 ) -> None:
     """Draw an interval for each name, from the top down, and a line at zero.
 
-    Args:
-        ax: The panel.
-        names: Names of the rows.
-        filled: Markers with intervals.
-        hollow: Open markers around them; with an interval if there is no filled one.
+    `filled` are markers with intervals, `hollow` open markers around them, with an
+    interval if there is no filled one.
     """
     count = len(filled)
     row = {name: place for place, name in enumerate(names)}
@@ -236,12 +246,8 @@ def interval_rows(
         for some in (closed, alone):
             at = np.array([row[n] + step for n in some], np.float64)
             x, *ends = np.array(list(some.values()), np.float64).reshape(-1, 3).T
-            thin: dict[str, Any] = {
-                "ecolor": look.colour,
-                "elinewidth": 0.9,
-                "capsize": 1.5,
-            }
-            ax.errorbar(x, at, xerr=arms(x, *ends), fmt="none", **thin)
+            thin: dict[str, Any] = {"elinewidth": 0.9, "capsize": 1.5, "fmt": "none"}
+            ax.errorbar(x, at, xerr=arms(x, *ends), ecolor=look.colour, **thin)
         ring = {"markerfacecolor": "none" if closed else PAPER, "markeredgewidth": 0.7}
         dot = {"label": label(title, 60) if count > 1 else None}
         for some, size, how in ((opened, 6.5, ring), (closed, 3.2, dot)):
@@ -267,8 +273,7 @@ class Points(NamedTuple):
 
 def diagonal(groups: Mapping[str, Points]) -> Figure:
     """Draw predictions against observations, and beside them their differences."""
-    figure = Figure(figsize=(9.0, 4.0))
-    left, right = figure.subplots(1, 2)
+    figure, (left, right) = canvas(4.0, 1, 2)
     for (name, points), look in zip(groups.items(), cycle(LOOKS), strict=False):
         how = {"label": label(name), "elinewidth": 0.7}
         cross_bars(left, points.observed, points.predicted, **how, **look.points)
@@ -292,17 +297,12 @@ def diagonal_caption(points: Points) -> str:
         return "The closer a point is to the diagonal, the better the prediction."
     off = np.abs(error[known] / observed[known])
     median, worst = percent(float(np.median(off))), percent(float(off.max()))
-    where = (
-        f"The points lie a median of {median} of the change off the diagonal, at most "
-        f"{worst}"
-        if off.size > 1
-        else f"The point lies {worst} of the change off the diagonal"
-    )
-    widths: list[Float[np.ndarray, "_"]] = [
-        arms(*some).sum(axis=0) for some in (points.observed, points.error)
-    ]
+    where = f"The point lies {worst} of the change off the diagonal"
+    if off.size > 1:
+        where = f"The points lie a median of {median} of the change off the diagonal, "
+        where += f"at most {worst}"
     with np.errstate(divide="ignore", invalid="ignore"):
-        ratio = widths[0] / widths[1]
+        ratio = arms(*points.observed).sum(axis=0) / arms(*points.error).sum(axis=0)
     narrower = ratio[np.isfinite(ratio)]
     if not narrower.size:
         return f"{where}."

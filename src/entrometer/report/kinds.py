@@ -66,7 +66,6 @@ class RunKind(Generic[Tables]):
     """A kind of run: the name in its manifest, its tables, and its page."""
 
     name: str
-    """The `kind` that a run's manifest names."""
     tables: type[Tables]
     """A dataclass with one field `name: list[Row]` per table."""
     parts: Callable[[], PageParts[Tables]] = PageParts

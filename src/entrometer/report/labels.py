@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import numpy as np
 from jaxtyping import Float
@@ -17,19 +18,14 @@ _BLANK = {ord(" "): "␣", ord("\n"): "↵", ord("\t"): "⇥"}
 _CORNER = 18.0
 """Height of the words in the corners of a panel, in points."""
 _BESIDE = (
-    (5.0, 0.0, "left"),
-    (-5.0, 0.0, "right"),
-    (0.0, 9.0, "center"),
-    (0.0, -9.0, "center"),
+    *((5.0, 0.0, "left"), (-5.0, 0.0, "right")),
+    *((0.0, 9.0, "center"), (0.0, -9.0, "center")),
 )
+_TURNS = [math.pi * (2 * k + 1) / 12 for k in range(12)]
 _AROUND = tuple(
-    (
-        round(far * math.cos(turn), 1),
-        round(far * math.sin(turn), 1),
-        "left" if math.cos(turn) > 0 else "right",
-    )
+    (round(far * x, 1), round(far * y, 1), "left" if x > 0 else "right")
     for far in (14.0, 24.0, 36.0, 50.0)
-    for turn in (math.pi * (2 * k + 1) / 12 for k in range(12))
+    for x, y in ((math.cos(turn), math.sin(turn)) for turn in _TURNS)
 )
 """Offsets in points, and the alignment of the text."""
 
@@ -55,13 +51,9 @@ def lead_labels(
     texts: Sequence[str],
     others: Float[np.ndarray, "m 2"],
 ) -> None:
-    """Name points, with a line to a name that has no room beside its point.
+    """Name points by importance, with a line if there is no room beside a point.
 
-    Args:
-        ax: A panel whose limits are set.
-        points: Points by importance.
-        texts: Their names.
-        others: Points that names must not cover either.
+    The panel's limits must be set. Names do not cover `others` either.
     """
     words = [label(text, 26) for text in texts]
     every = np.concatenate([points, others])
@@ -79,13 +71,21 @@ def _placed(
     places: Sequence[Place],
     margin: float,
 ) -> Iterator[tuple[Pair, str, Place]]:
-    """Yield the first points with their names and where each name has room."""
     size, at = _layout(ax, points)
     taken = [(x - 3, y - 3, x + 3, y + 3) for x, y in at.tolist()]
     for (x, y), near, name in zip(points, at.tolist(), words, strict=False):
-        place = _place(name, near, size, taken, places, margin)
-        if place:
-            yield (x, y), name, place
+        wide = _WIDE * len(name)
+        for place in places:
+            dx, dy, side = place
+            left = near[0] + dx - {"left": 0.0, "right": wide, "center": wide / 2}[side]
+            middle = near[1] + dy
+            box = (left, middle - _HIGH / 2, left + wide, middle + _HIGH / 2)
+            inner = box[0] > 0 and box[2] < size[0]
+            free = box[1] > margin and box[3] < size[1] - margin
+            if inner and free and not any(_meet(box, other) for other in taken):
+                taken.append(box)
+                yield (x, y), name, place
+                break
 
 
 def _layout(ax: Axes, points: Float[np.ndarray, "n 2"]) -> tuple[Pair, np.ndarray]:
@@ -101,50 +101,15 @@ def _layout(ax: Axes, points: Float[np.ndarray, "n 2"]) -> tuple[Pair, np.ndarra
     return (float(whole[0]), float(whole[1])), (inside - low) / (high - low) * whole
 
 
-def _place(
-    words: str,
-    near: Sequence[float],
-    size: Pair,
-    taken: list[Box],
-    places: Sequence[Place],
-    margin: float,
-) -> Place | None:
-    """Return the first free place, and mark it as taken."""
-    wide = _WIDE * len(words)
-    for dx, dy, side in places:
-        left = near[0] + dx - {"left": 0.0, "right": wide, "center": wide / 2}[side]
-        middle = near[1] + dy
-        box = (left, middle - _HIGH / 2, left + wide, middle + _HIGH / 2)
-        inner = box[0] > 0 and box[2] < size[0]
-        free = box[1] > margin and box[3] < size[1] - margin
-        if inner and free and not any(_meet(box, other) for other in taken):
-            taken.append(box)
-            return dx, dy, side
-    return None
-
-
 def _write(
     ax: Axes, words: str, at: Pair, place: Place, *, led: bool = False
 ) -> Annotation:
-    dx, dy, side = place
     line = {"arrowstyle": "-", "color": GREY, "linewidth": 0.5, "shrinkA": 0}
-    return ax.annotate(
-        words,
-        at,
-        (dx, dy),
-        textcoords="offset points",
-        ha=side,
-        va="center",
-        fontsize=7.5,
-        color=BLACK,
-        arrowprops=line if led else None,
-    )
+    how: dict[str, Any] = {"va": "center", "fontsize": 7.5, "color": BLACK}
+    how |= {"textcoords": "offset points", "arrowprops": line if led else None}
+    return ax.annotate(words, at, place[:2], ha=place[2], **how)
 
 
 def _meet(one: Box, other: Box) -> bool:
-    return (
-        one[0] < other[2]
-        and other[0] < one[2]
-        and one[1] < other[3]
-        and other[1] < one[3]
-    )
+    across = one[0] < other[2] and other[0] < one[2]
+    return across and one[1] < other[3] and other[1] < one[3]

@@ -68,6 +68,11 @@ def signed_interval(value: float, low: float, high: float) -> str:
     return f"{value:+.3g} [{low:+.3g}, {high:+.3g}]"
 
 
+def reward_words(reward: float) -> str:
+    """Return the reward of a response in words; NaN if it was not scored."""
+    return "not scored" if math.isnan(reward) else f"reward {number(reward)}"
+
+
 def rate(eta: float) -> str:
     """Return a learning rate for a sentence, with spaces that do not break."""
     return f"η\u00a0=\u00a0{number(eta, 2)}"

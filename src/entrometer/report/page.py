@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from io import StringIO
 from pathlib import Path
@@ -18,29 +17,15 @@ from entrometer.report.plot import Plot
 from entrometer.report.read import TRAINING, Kinds, read_runs
 from entrometer.report.style import save, style
 from entrometer.report.svg import inline_svg
-from entrometer.report.table import Table, rows_table
+from entrometer.report.table import rows_table
 from entrometer.report.text import carried, shown
 from entrometer.runs import atomic_write
 from entrometer.runs.rows import table_classes
 from entrometer.version import __version__
 
 FORMATS = ("svg", "png", "pdf")
-_DEEPEST = 4
-"""Levels of nested settings that get a line each."""
 Group = tuple[PageParts[Any], Sequence[FinishedRun[Any]]]
 """The runs of one kind, and what they add to the page."""
-
-
-@dataclass(frozen=True)
-class Section:
-    """The parts of the page that show a single run."""
-
-    run: FinishedRun[Any]
-    tables: list[tuple[str, Table]]
-    """Folded tables, each with its title."""
-    config: list[tuple[str, str]]
-    about: list[tuple[str, str]]
-    samples: Samples
 
 
 def write_report(runs: Sequence[Path], out: Path, kinds: Kinds) -> Path:
@@ -96,7 +81,13 @@ def report_page(runs: Sequence[Path], kinds: Kinds) -> str:
     return environment.get_template("page.html.j2").render(
         title=read[0].title if len(read) == 1 else f"{len(read)} runs compared",
         sections=[
-            _section(run, parts, len(read))
+            {
+                "run": run,
+                "tables": parts.run_tables(run) if parts.run_tables else [],
+                "config": list(_flat(run.config)),
+                "about": list(_flat(run.about)),
+                "samples": (parts.samples or _no_samples)(run, len(read)),
+            }
             for run in read
             for parts, members in groups
             if run.kind == members[0].kind
@@ -125,13 +116,9 @@ def draw_figures(run: Path, kinds: Kinds) -> dict[str, str]:
 def write_figures(
     run: Path, directory: Path, formats: Sequence[str], kinds: Kinds
 ) -> list[Path]:
-    """Write each figure of a run as files for a paper, and return their paths.
+    """Write each figure of a run to a directory for a paper, and return the paths.
 
-    Args:
-        run: Directory of a finished run.
-        directory: Where to write; it is created.
-        formats: Any of `svg`, `png` and `pdf`.
-        kinds: Kinds of runs by the name that manifests give.
+    `formats` are any of `svg`, `png` and `pdf`; `kinds` is as in `write_report`.
     """
     unknown = [f for f in formats if f not in FORMATS]
     if unknown:
@@ -153,7 +140,6 @@ def write_figures(
 
 
 def _groups(runs: Sequence[FinishedRun[Any]], kinds: Kinds) -> list[Group]:
-    """Return the runs by kind, in the order of the kinds, trainings last."""
     groups: list[Group] = []
     for name in (*kinds, TRAINING):
         if members := [run for run in runs if run.kind == name]:
@@ -167,28 +153,17 @@ def _groups(runs: Sequence[FinishedRun[Any]], kinds: Kinds) -> list[Group]:
 
 def _plots(groups: Sequence[Group]) -> tuple[list[Plot], list[str]]:
     """Return the figures that there are numbers for, and the subjects of the others."""
-    made = {
-        n: make(members)
-        for parts, members in groups
-        for n, make in parts.figures.items()
-    }
+    pairs = ((m, pair) for p, m in groups for pair in p.figures.items())
+    made = {name: make(members) for members, (name, make) in pairs}
     return [p for p in made.values() if p], [n for n, p in made.items() if not p]
 
 
-def _section(run: FinishedRun[Any], parts: PageParts[Any], runs: int) -> Section:
-    return Section(
-        run=run,
-        tables=parts.run_tables(run) if parts.run_tables else [],
-        config=list(_flat(run.config)),
-        about=list(_flat(run.about)),
-        samples=parts.samples(run, runs) if parts.samples else Samples([], 0),
-    )
+def _no_samples(run: FinishedRun[Any], runs: int) -> Samples:
+    return Samples([], 0)
 
 
-def _flat(
-    value: Any, name: str = "", depth: int = _DEEPEST
-) -> Iterator[tuple[str, str]]:
-    """Yield nested settings by dotted name: text as it is, the rest as JSON."""
+def _flat(value: Any, name: str = "", depth: int = 4) -> Iterator[tuple[str, str]]:
+    """Yield settings by dotted name, to a depth: text as it is, the rest as JSON."""
     if isinstance(value, Mapping) and (value or not name) and depth:
         for key, inner in value.items():
             yield from _flat(inner, f"{name}.{key}" if name else key, depth - 1)

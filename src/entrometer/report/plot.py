@@ -1,7 +1,7 @@
 """A figure before it is drawn, and the rows of a result table that it shows."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 
@@ -9,12 +9,13 @@ import numpy as np
 
 from entrometer.report.cells import Cell
 from entrometer.report.kinds import FinishedRun
-from entrometer.report.table import Table, table
+from entrometer.report.table import Table, columns_table
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 Item = TypeVar("Item")
+Key = TypeVar("Key")
 Row = TypeVar("Row")
 Tables = TypeVar("Tables")
 
@@ -26,10 +27,10 @@ class Plot:
     key: str
     """Anchor in the page, and the name of the figure's file."""
     title: str
-    caption: str
-    """What to see, in a sentence or two."""
     description: str
     """What is drawn against what, for a screen reader."""
+    caption: str
+    """What to see, in a sentence or two."""
     table: Table
     """The numbers that are drawn, and those that there was no room for."""
     draw: "Callable[[], Figure]"
@@ -49,7 +50,7 @@ class Subject(NamedTuple):
 
 @dataclass(frozen=True)
 class RowsBySubject(Generic[Row]):
-    """Rows of one result table by what they are about."""
+    """Rows of one result table, grouped by run, checkpoint, update and precision."""
 
     rows: Mapping[Subject, list[Row]]
     most: int
@@ -79,44 +80,33 @@ class RowsBySubject(Generic[Row]):
         self,
         caption: str,
         columns: Mapping[str, Cell],
-        *,
         label_columns: int = 1,
         most: int | None = None,
     ) -> Table:
-        """Return the rows as a table, after a column with the name of the subject.
-
-        Args:
-            caption: What the rows are, with units.
-            columns: Text of a row's cell, by the head of the column.
-            label_columns: Number of columns with text, the subject being the first.
-            most: Largest number of rows, evenly spaced; all by default.
-        """
+        """Return at most so many rows, evenly spaced, after the subject's name."""
         pairs = [
-            (self.names[s], row) for s, subset in self.rows.items() for row in subset
+            ((self.names[s],), row) for s, rows in self.rows.items() for row in rows
         ]
         kept = pairs if most is None else spread(pairs, most)
         some = f"; {len(kept):,} of {len(pairs):,}" if len(kept) < len(pairs) else ""
-        return table(
-            caption + some,
-            ("subject", *columns),
-            [[name, *(cell(row) for cell in columns.values())] for name, row in kept],
-            label_columns=label_columns,
-        )
+        heads = ("subject",)
+        return columns_table(caption + some, heads, columns, kept, label_columns)
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class RowsFigure(Generic[Tables, Row]):
     """A figure of the rows of one result table: call it with runs for its plot."""
 
     key: str
     title: str
+    description: str
+    table_caption: str
+    _: KW_ONLY
     rows: Callable[[FinishedRun[Tables]], Iterable[tuple[Subject, Row]]]
     """Rows of a run that can be drawn, with their subjects."""
     most: int
     """Number of subjects that the figure has room for."""
     caption: Callable[[RowsBySubject[Row]], str]
-    description: str
-    table_caption: str
     columns: Mapping[str, Cell]
     label_columns: int = 1
     most_rows: int | None = None
@@ -128,28 +118,28 @@ class RowsFigure(Generic[Tables, Row]):
         rows = by_subject((pair for run in runs for pair in self.rows(run)), self.most)
         if rows is None:
             return None
+        columns, labels = self.columns, self.label_columns
         return Plot(
-            key=self.key,
-            title=self.title,
+            *(self.key, self.title, self.description),
             caption=self.caption(rows) + rows.omitted,
-            description=self.description,
-            table=rows.table(
-                self.table_caption,
-                self.columns,
-                label_columns=self.label_columns,
-                most=self.most_rows,
-            ),
+            table=rows.table(self.table_caption, columns, labels, self.most_rows),
             draw=lambda: self.draw(rows.drawn),
         )
+
+
+def grouped(pairs: Iterable[tuple[Key, Item]]) -> dict[Key, list[Item]]:
+    """Group values by key, in order of first appearance."""
+    groups: dict[Key, list[Item]] = {}
+    for key, item in pairs:
+        groups.setdefault(key, []).append(item)
+    return groups
 
 
 def by_subject(
     pairs: Iterable[tuple[Subject, Row]], most: int
 ) -> RowsBySubject[Row] | None:
     """Group rows by subject, in order of first appearance; None without any row."""
-    rows: dict[Subject, list[Row]] = {}
-    for subject, row in pairs:
-        rows.setdefault(subject, []).append(row)
+    rows = grouped(pairs)
     return RowsBySubject(rows, most) if rows else None
 
 
@@ -169,7 +159,5 @@ def spread(items: Sequence[Item], most: int) -> list[Item]:
 
 def omitted(drawn: Iterable[object], every: Iterable[object]) -> str:
     """Return a sentence for the subjects that a figure has no room for."""
-    drawn_count, count = len(list(drawn)), len(list(every))
-    if drawn_count == count:
-        return ""
-    return f" Drawn are {drawn_count} of {count}; the table has all."
+    some, count = len(list(drawn)), len(list(every))
+    return f" Drawn are {some} of {count}; the table has all." * (some < count)

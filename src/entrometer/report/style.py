@@ -48,6 +48,9 @@ LOOKS = (
 )
 """One look for each series; a figure draws at most as many."""
 
+BAR_LOOKS = ((BLUE, ""), (RED, "//"), (OCHRE, ".."), (TEAL, "xx"))
+"""Colour and hatch of each series of bars; a chart draws at most as many."""
+
 _SETTINGS: dict[Any, Any] = {
     "axes.formatter.limits": (-4, 5),
     "axes.grid": True,

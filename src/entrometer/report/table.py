@@ -1,9 +1,10 @@
 """Tables of a report page: a caption, heads, and cells of text."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
+from entrometer.report.cells import Cell
 from entrometer.report.kinds import FinishedRun
 from entrometer.report.numbers import number
 
@@ -35,16 +36,26 @@ def table(
     """Return a table without the label columns that are the same in every row."""
     labels = [i for i in range(label_columns) if len({row[i] for row in rows}) > 1]
     # A table in which all labels are the same keeps the checkpoint, the second one.
-    shown = [
-        *(labels or [min(1, label_columns - 1)]),
-        *range(label_columns, len(heads)),
-    ]
+    labels = labels or [min(1, label_columns - 1)]
+    shown = [*labels, *range(label_columns, len(heads))]
     return Table(
         caption=caption,
         heads=tuple(heads[i] for i in shown),
         rows=tuple(tuple(row[i] for i in shown) for row in rows),
-        label_columns=len(labels) or 1,
+        label_columns=len(labels),
     )
+
+
+def columns_table(
+    caption: str,
+    heads: Sequence[str],
+    columns: Mapping[str, Cell],
+    rows: Iterable[tuple[Sequence[str], Any]],
+    label_columns: int,
+) -> Table:
+    """Return rows that have labels under `heads`, and a cell under each column."""
+    cells = [[*labels, *(cell(r) for cell in columns.values())] for labels, r in rows]
+    return table(caption, (*heads, *columns), cells, label_columns=label_columns)
 
 
 def rows_table(runs: Sequence[FinishedRun[Any]], name: str) -> Table | None:

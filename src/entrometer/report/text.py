@@ -62,11 +62,8 @@ def label(text: str, width: int = 36) -> str:
 
 
 def _names(run: str) -> str:
-    return " ".join(
-        _name(char) + (f"\u00d7{count}" if count > 1 else "")
-        for char, same in groupby(run)
-        if (count := sum(1 for _ in same))
-    )
+    counts = ((char, len(list(same))) for char, same in groupby(run))
+    return " ".join(_name(c) + f"\u00d7{n}" * (n > 1) for c, n in counts)
 
 
 def _name(char: str) -> str:

@@ -1,75 +1,32 @@
 """Run directories: tables with checked schemas, written completely or not at all."""
 
-from entrometer.runs.atomic import (
-    DamagedFile,
-    RunInUse,
-    apply_umask,
-    atomic_write,
-    hold,
-    write_json,
-)
-from entrometer.runs.columns import (
-    Metrics,
-    logged_metrics,
-    read_metrics,
-    write_metrics,
-)
-from entrometer.runs.complete import (
-    IncompleteDirectory,
-    checkpoints,
-    is_sealed_file,
-    newest_complete,
-    present,
-    publish,
-    seal,
-    verified,
-    verify,
-)
-from entrometer.runs.rollouts import (
-    Rollouts,
-    Sampler,
-    read_rollouts,
-    response_seeds,
-    write_rollouts,
-)
-from entrometer.runs.updates import (
-    UpdateBatch,
-    UpdateSettings,
-    prompt_name,
-    read_update,
-    update_path,
-    write_update,
-)
-
-__all__ = [
-    "DamagedFile",
-    "IncompleteDirectory",
-    "Metrics",
-    "Rollouts",
-    "RunInUse",
-    "Sampler",
-    "UpdateBatch",
-    "UpdateSettings",
-    "apply_umask",
-    "atomic_write",
-    "checkpoints",
-    "hold",
-    "is_sealed_file",
-    "logged_metrics",
-    "newest_complete",
-    "present",
-    "prompt_name",
-    "publish",
-    "read_metrics",
-    "read_rollouts",
-    "read_update",
-    "response_seeds",
-    "seal",
-    "update_path",
-    "verified",
-    "verify",
-    "write_json",
-    "write_metrics",
-    "write_rollouts",
-    "write_update",
-]
+from entrometer.runs.atomic import DamagedFile as DamagedFile
+from entrometer.runs.atomic import RunInUse as RunInUse
+from entrometer.runs.atomic import apply_umask as apply_umask
+from entrometer.runs.atomic import atomic_write as atomic_write
+from entrometer.runs.atomic import hold as hold
+from entrometer.runs.atomic import write_json as write_json
+from entrometer.runs.columns import Metrics as Metrics
+from entrometer.runs.columns import logged_metrics as logged_metrics
+from entrometer.runs.columns import read_metrics as read_metrics
+from entrometer.runs.columns import write_metrics as write_metrics
+from entrometer.runs.complete import IncompleteDirectory as IncompleteDirectory
+from entrometer.runs.complete import checkpoints as checkpoints
+from entrometer.runs.complete import is_sealed_file as is_sealed_file
+from entrometer.runs.complete import newest_complete as newest_complete
+from entrometer.runs.complete import present as present
+from entrometer.runs.complete import publish as publish
+from entrometer.runs.complete import seal as seal
+from entrometer.runs.complete import verified as verified
+from entrometer.runs.complete import verify as verify
+from entrometer.runs.rollouts import Rollouts as Rollouts
+from entrometer.runs.rollouts import Sampler as Sampler
+from entrometer.runs.rollouts import read_rollouts as read_rollouts
+from entrometer.runs.rollouts import response_seeds as response_seeds
+from entrometer.runs.rollouts import write_rollouts as write_rollouts
+from entrometer.runs.updates import UpdateBatch as UpdateBatch
+from entrometer.runs.updates import UpdateSettings as UpdateSettings
+from entrometer.runs.updates import prompt_name as prompt_name
+from entrometer.runs.updates import read_update as read_update
+from entrometer.runs.updates import update_path as update_path
+from entrometer.runs.updates import write_update as write_update

@@ -110,7 +110,7 @@ class _Walk:
         return package in self._packages or _directory(package) in self._directories
 
     def visit(self, name: str, value: Any, names: frozenset[str]) -> None:
-        """Add the value of a name. `names` are those that the code around it uses."""
+        """Add a name's value to `parts`; of a module, only what `names` has."""
         if isinstance(value, _PLAIN):
             self.parts.append([name, repr(value)])
             return

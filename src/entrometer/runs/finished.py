@@ -1,4 +1,4 @@
-"""What a run directory is, whether it is finished, and what vouches for its files."""
+"""Finished runs: their kind, their summary, and which files are sealed."""
 
 from pathlib import Path
 from typing import Any
@@ -19,9 +19,9 @@ _EVALUATION = "evaluation.parquet"
 
 
 def is_measurement(path: Path) -> bool:
-    """Whether a directory is a finished measurement; False if it is a training run.
+    """Return True for a finished experiment, False for a training run.
 
-    Any other is refused, and so is a measurement that was killed.
+    Raise for any other directory, and for an experiment that was stopped.
     """
     about = verified(path, names=()) or {}
     if about.get("finished") is False:
@@ -42,7 +42,7 @@ def is_measurement(path: Path) -> bool:
 
 
 def is_training(run: Path) -> bool:
-    """Whether a directory has the config.json of our training, not of a model."""
+    """Return whether a directory has the config.json of a training, not of a model."""
     if (verified(run, names=()) or {}).get("kind") == "training":
         return True
     try:
@@ -70,23 +70,24 @@ def read_summary(run: Path) -> dict[str, Any]:
 
 
 def unsealed(name: str) -> str:
-    """Say that nothing tells whether a file or a directory is as it was written."""
-    return f"Unsealed: no manifest.json vouches for {name}."
+    """Return the warning that no manifest can prove a file or directory unchanged."""
+    return (
+        f"Unsealed: no manifest.json lists {name}, so changes to it cannot be detected."
+    )
 
 
 def unsealed_files(run: Path) -> list[str]:
-    """Name the files that a report reads of a run and no manifest lists."""
+    """Return the files that a report reads from a run and that no manifest lists."""
     if is_measurement(run):
         return [] if verified(run, names=()) is not None else ["the results"]
     names = (CONFIG, _METRICS, _EVALUATION)
+    # Evaluations in the run's directory are read only if their own manifest is intact.
     files = [run / name for name in names if present(run / name)]
-    if run / _EVALUATION not in files:
-        files += _evaluations(run)
     return [p.relative_to(run).as_posix() for p in files if not is_sealed_file(p)]
 
 
 def training_metrics(run: Path) -> Metrics:
-    """What each step of a training logged, collected or still with its checkpoints."""
+    """Return what each step of a training logged, from one table or its checkpoints."""
     table = run / _METRICS
     return read_metrics(table) if present(table) else logged_metrics(run)
 

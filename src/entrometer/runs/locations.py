@@ -46,8 +46,7 @@ class HubName(NamedTuple):
     """A repository at a commit, written `owner/name@commit`."""
 
     repository: str
-    revision: str
-    """The commit's 40 hex digits."""
+    revision: str  #: The commit's 40 hex digits.
 
 
 def hub_name(text: str) -> HubName | None:

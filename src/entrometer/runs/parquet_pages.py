@@ -22,8 +22,7 @@ class Extent(NamedTuple):
 
     rows: int
     values: int
-    bytes: int
-    """After decompression, still encoded."""
+    bytes: int  #: After decompression, still encoded.
 
 
 def extent(file: BinaryIO, about: pq.FileMetaData) -> Extent:

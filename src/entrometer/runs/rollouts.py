@@ -24,8 +24,7 @@ from entrometer.runs.parquet import (
     write_parquet,
 )
 
-FORMAT = 1
-"""Version of the file's layout; readers refuse any other."""
+FORMAT = 1  #: Version of the file's layout; readers refuse any other.
 
 _KEY = b"entrometer.rollouts"
 _TOKENS = lists_of(pa.int32())
@@ -45,26 +44,13 @@ _SCHEMA = pa.schema(
 class Sampler:
     """Sampling settings, which together with the model define the policy."""
 
-    name: str
-    """`transformers` or `vllm`."""
-
-    temperature: float
-    """Sampling temperature, above 0; part of the policy."""
-
-    top_p: float = 1.0
-    """Probability mass to sample from; 1 for the complete vocabulary."""
-
-    top_k: int = 0
-    """Number of tokens to sample from; 0 for the complete vocabulary."""
-
-    max_tokens: int
-    """Length limit: a response without EOS has this many tokens."""
-
-    model: str
-    """Name or path of the model."""
-
-    version: str
-    """Version of the sampling library."""
+    name: str  #: `transformers` or `vllm`.
+    temperature: float  #: Sampling temperature, above 0; part of the policy.
+    top_p: float = 1.0  #: Probability mass to sample from; 1 for all tokens.
+    top_k: int = 0  #: Number of tokens to sample from; 0 for the complete vocabulary.
+    max_tokens: int  #: Length limit: a response without EOS has this many tokens.
+    model: str  #: Name or path of the model.
+    version: str  #: Version of the sampling library.
 
     def __post_init__(self) -> None:
         """Raise on settings out of range."""
@@ -84,26 +70,15 @@ class Sampler:
 class Rollouts:
     """Sampled responses, one row per response."""
 
-    prompt: Int[np.ndarray, " N"]
-    """Prompt ids. Responses to different prompts are independent."""
-
-    prompt_tokens: tuple[np.ndarray, ...]
-    """Token ids of each prompt, at least one."""
-
+    prompt: Int[np.ndarray, " N"]  #: Prompt ids.
+    prompt_tokens: tuple[np.ndarray, ...]  #: Token ids of each prompt, at least one.
+    #: Token ids of each response, at least one: up to and including EOS.
     response_tokens: tuple[np.ndarray, ...]
-    """Token ids of each response, at least one: up to and including EOS."""
-
-    seed: Int[np.ndarray, " N"]
-    """Seed of each response."""
-
+    seed: Int[np.ndarray, " N"]  #: Seed of each response.
+    #: Decoded responses. Untrusted: may hold control characters and markup.
     text: tuple[str, ...]
-    """Decoded responses. Untrusted: may hold control characters and markup."""
-
-    reward: Float[np.ndarray, " N"]
-    """Reward of each response; NaN if not scored."""
-
-    sampler: Sampler
-    """Settings with which all responses were sampled."""
+    reward: Float[np.ndarray, " N"]  #: Reward of each response; NaN if not scored.
+    sampler: Sampler  #: Settings with which all responses were sampled.
 
     def __post_init__(self) -> None:
         """Raise on columns of unequal length and on empty or invalid token lists."""
@@ -169,6 +144,27 @@ class Rollouts:
         )
 
 
+def unscored(
+    prompt_ids: Sequence[int],
+    prompts: Sequence[Sequence[int]],
+    responses: Sequence[Sequence[int]],
+    seeds: Int[np.ndarray, " N"],
+    texts: Sequence[str],
+    sampler: Sampler,
+) -> Rollouts:
+    """Return sampled rows without rewards, the same number for each prompt id."""
+    each = len(responses) // len(prompt_ids)
+    return Rollouts(
+        prompt=np.repeat(np.asarray(prompt_ids, np.int64), each),
+        prompt_tokens=tuple(np.asarray(row, np.int64) for row in prompts),
+        response_tokens=tuple(np.asarray(row, np.int64) for row in responses),
+        seed=seeds,
+        text=tuple(texts),
+        reward=np.full(len(responses), np.nan),
+        sampler=sampler,
+    )
+
+
 def response_seeds(
     seed: int, prompt_ids: Sequence[int], responses_per_prompt: int = 1
 ) -> Int[np.ndarray, " N"]:
@@ -199,7 +195,7 @@ def seeds_for(
     prompt_ids: Sequence[int],
     responses_per_prompt: int,
 ) -> Int[np.ndarray, " N"]:
-    """Return the given seeds, or make them; raise on arguments that do not fit."""
+    """Return one seed per response: those given, or derived from a single seed."""
     if len(prompts) == 0 or len(prompts) != len(prompt_ids):
         raise ShapeMismatch(
             f"expected one id for each of at least one prompt, got {len(prompts)} "

@@ -47,61 +47,35 @@ _PER_TOKEN = ("counted", "advantage", "S", "S_old", "H")
 class UpdateSettings:
     """Settings of the training that an update batch depends on."""
 
-    step: int
-    """Number of the optimizer step, from 1."""
-
-    temperature: float
-    """Temperature of the sampling, of S and of H."""
-
-    max_tokens: int
-    """Length limit of a response, which the Dr-GRPO loss divides by."""
-
-    rewards: tuple[str, ...]
-    """Names of the reward functions."""
-
-    reward_weights: tuple[float, ...]
-    """Weights of the reward functions in the reward."""
+    step: int  #: Number of the optimizer step, from 1.
+    temperature: float  #: Temperature of the sampling, of S and of H.
+    max_tokens: int  #: Length limit of a response, which the Dr-GRPO loss divides by.
+    rewards: tuple[str, ...]  #: Names of the reward functions.
+    reward_weights: tuple[float, ...]  #: Weights of the reward functions in the reward.
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class UpdateBatch:
     """One row per response, in the order of the prompts."""
 
-    row: Int[np.ndarray, " N"]
-    """Index in the generation window."""
-
+    row: Int[np.ndarray, " N"]  #: Index in the generation window.
+    #: Index in the window of the prompt group, whose responses share a baseline.
     group: Int[np.ndarray, " N"]
-    """Index in the window of the prompt group, whose responses share a baseline."""
-
+    #: Id of the prompt: a hash of its tokens, the same in every run.
     prompt: Int[np.ndarray, " N"]
-    """Id of the prompt: a hash of its tokens, the same in every run."""
-
-    prompt_tokens: tuple[np.ndarray, ...]
-    """Token ids of each prompt."""
-
+    prompt_tokens: tuple[np.ndarray, ...]  #: Token ids of each prompt.
+    #: Token ids of each response, including EOS.
     response_tokens: tuple[np.ndarray, ...]
-    """Token ids of each response, including EOS."""
-
-    counted: tuple[np.ndarray, ...]
-    """Whether each token enters the loss."""
-
+    counted: tuple[np.ndarray, ...]  #: Whether each token enters the loss.
+    #: Value of each reward function; NaN where it returned None.
     rewards: Float[np.ndarray, "N F"]
-    """Value of each reward function; NaN where it returned None."""
-
-    advantage: tuple[np.ndarray, ...]
-    """Advantage of each token."""
-
+    advantage: tuple[np.ndarray, ...]  #: Advantage of each token.
+    #: Log-probability of each token under the policy that is updated.
     S: tuple[np.ndarray, ...]
-    """Log-probability of each token under the policy that is updated."""
-
+    #: Log-probability under the sampling policy; the ratio is exp(S - S_old).
     S_old: tuple[np.ndarray, ...]
-    """Log-probability under the sampling policy; the ratio is exp(S - S_old)."""
-
-    H: tuple[np.ndarray, ...]
-    """Entropy before each token, in nats."""
-
-    settings: UpdateSettings
-    """Settings of the training."""
+    H: tuple[np.ndarray, ...]  #: Entropy before each token, in nats.
+    settings: UpdateSettings  #: Settings of the training.
 
     def __post_init__(self) -> None:
         """Raise on columns of different shapes."""

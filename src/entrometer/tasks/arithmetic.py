@@ -18,16 +18,11 @@ SIZES = {Split.TEST: 256, Split.TRAIN: 2048}
 
 @dataclass(frozen=True, slots=True)
 class Level:
-    """Range of the sums, and the form of their worked solutions."""
+    """Number of terms and digits of the sums, and the form of worked solutions."""
 
-    terms: tuple[int, int]
-    """Smallest and largest number of terms."""
-
-    digits: tuple[int, int]
-    """Smallest and largest number of digits, equal for all terms of a sum."""
-
-    words: bool = True
-    """Whether steps are sentences or bare equations."""
+    terms: tuple[int, int]  #: Smallest and largest number of terms.
+    digits: tuple[int, int]  #: Of the digits, equal for all terms of a sum.
+    words: bool = True  #: Whether steps are sentences or bare equations.
 
 
 LEVELS = {
@@ -43,8 +38,7 @@ LEVELS = {
 class Sum(Problem):
     """A problem with its arithmetic expression."""
 
-    expression: str
-    """Terms and operators, separated by spaces: `7 - 12 + 5`."""
+    expression: str  #: Terms and operators, separated by spaces: `7 - 12 + 5`.
 
 
 @register("arithmetic")
@@ -52,11 +46,8 @@ class Sum(Problem):
 class Arithmetic:
     """The task `chain_sum` of reasoning-gym, with a short prompt."""
 
-    level: str = "easy"
-    """One of `LEVELS`."""
-
-    name = "arithmetic"
-    """Name in the registry."""
+    level: str = "easy"  #: One of `LEVELS`.
+    name = "arithmetic"  #: Name in the registry.
 
     def __post_init__(self) -> None:
         if self.level not in LEVELS:
@@ -66,10 +57,7 @@ class Arithmetic:
             )
 
     def problems(self, split: Split, count: int | None = None) -> Sequence[Sum]:
-        """Return the first `count` problems of a split; all of `SIZES` for None.
-
-        No question occurs twice, within a split or across both.
-        """
+        """Return the first `count` problems of a split, without repeated questions."""
         return first_problems(_problems(LEVELS[self.level])[split], split, count)
 
     def prompt(self, problem: Problem) -> str:
@@ -79,9 +67,8 @@ class Arithmetic:
     def demonstration(self, problem: Problem, random: Random) -> str:
         """Return a worked answer in randomly chosen words.
 
-        The steps always go from left to right; only their wording varies. A policy that
-        imitates many demonstrations is therefore uncertain about words, which costs no
-        answer, more than about numbers.
+        Only the wording varies, so a policy that imitates many demonstrations is
+        uncertain about words, which costs no answer, more than about numbers.
         """
         if not isinstance(problem, Sum):
             raise InvalidValue(
@@ -103,15 +90,10 @@ def _problems(level: Level) -> dict[Split, tuple[Sum, ...]]:
 
     # One stream for both splits: the stream of seed s + 1 is that of s shifted by one,
     # so two seeds would share their problems.
-    stream = ChainSumDataset(
-        ChainSumConfig(
-            min_terms=level.terms[0],
-            max_terms=level.terms[1],
-            min_digits=level.digits[0],
-            max_digits=level.digits[1],
-            seed=0,
-        )
-    )
+    (least, most), (short, long) = level.terms, level.digits
+    terms = {"min_terms": least, "max_terms": most}
+    digits = {"min_digits": short, "max_digits": long}
+    stream = ChainSumDataset(ChainSumConfig(**terms, **digits, seed=0))
     expressions: dict[str, None] = {}
     for index in count_up():
         if len(expressions) == sum(SIZES.values()):
@@ -166,32 +148,17 @@ def _sentences(expression: str, random: Random) -> str:
 
 
 _OPENINGS = (
-    "",
-    "First, ",
-    "So ",
-    "Start at {a}: ",
-    "Take {a}: ",
-    "We have {a}. ",
-    "Step by step: ",
-    "Okay, ",
+    *("", "First, ", "So ", "Start at {a}: ", "Take {a}: ", "We have {a}. "),
+    *("Step by step: ", "Okay, "),
 )
 _JOINTS = (", ", ". ", "; ", " then ", "\n", ", so ", ", now ", ", next ")
 _ENDINGS = ("", ".", " so {c}", ", done", "!")
 _PLUS = (
-    "{a} + {b} = {c}",
-    "{a}+{b}={c}",
-    "{a} plus {b} is {c}",
-    "add {b} to get {c}",
-    "adding {b} gives {c}",
-    "from {a} up {b} is {c}",
-    "{a} and {b} make {c}",
+    *("{a} + {b} = {c}", "{a}+{b}={c}", "{a} plus {b} is {c}", "add {b} to get {c}"),
+    *("adding {b} gives {c}", "from {a} up {b} is {c}", "{a} and {b} make {c}"),
 )
 _MINUS = (
-    "{a} - {b} = {c}",
-    "{a}-{b}={c}",
-    "{a} minus {b} is {c}",
-    "subtract {b} to get {c}",
-    "subtracting {b} gives {c}",
-    "from {a} down {b} is {c}",
-    "{a} and -{b} make {c}",
+    *("{a} - {b} = {c}", "{a}-{b}={c}", "{a} minus {b} is {c}"),
+    *("subtract {b} to get {c}", "subtracting {b} gives {c}"),
+    *("from {a} down {b} is {c}", "{a} and -{b} make {c}"),
 )

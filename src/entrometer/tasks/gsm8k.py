@@ -30,6 +30,8 @@ _REMEDY = (
     f"unset where the hub can be reached, to fetch {HUB_NAME}."
 )
 
+_CORRECT = "Correct or delete the line."
+
 # Calculator annotations, `<<48/2=24>>` in `48/2 = <<48/2=24>>24`.
 _CALCULATOR = re.compile(r"<<.*?>>")
 _NUMBER = re.compile(r"-?[0-9]{1,15}(?:\.[0-9]{1,6})?")
@@ -47,8 +49,7 @@ class UnreadableProblems(EntrometerError, ValueError):
 class WorkedProblem(Problem):
     """A problem with its worked solution."""
 
-    solution: str
-    """The steps, without the final answer."""
+    solution: str  #: The steps, without the final answer.
 
 
 @register("gsm8k")
@@ -56,15 +57,10 @@ class WorkedProblem(Problem):
 class GSM8K:
     """Problems of GSM8K, from files in its format or from the Hugging Face hub."""
 
-    path: str = field(
-        default_factory=lambda: os.environ.get(ENVIRONMENT) or HUB_NAME,
-    )
-    """Directory with `train.jsonl` and `test.jsonl`, or a name on the hub with its
-    commit, `owner/name@commit`. By default the environment variable ENTROMETER_GSM8K,
-    else openai/gsm8k at a fixed commit."""
-
-    name = "gsm8k"
-    """Name in the registry."""
+    #: Directory with `train.jsonl` and `test.jsonl`, or `owner/name@commit` on the hub.
+    #: By default the variable ENTROMETER_GSM8K, else openai/gsm8k at a fixed commit.
+    path: str = field(default_factory=lambda: os.environ.get(ENVIRONMENT) or HUB_NAME)
+    name = "gsm8k"  #: Name in the registry.
 
     def problems(
         self, split: Split, count: int | None = None
@@ -93,10 +89,7 @@ class GSM8K:
 
 @lru_cache(maxsize=8)
 def _read(path: Path) -> tuple[WorkedProblem, ...]:
-    return tuple(
-        _problem(index, place, question, answer)
-        for index, (place, question, answer) in enumerate(read_rows(path))
-    )
+    return tuple(_problem(index, *row) for index, row in enumerate(read_rows(path)))
 
 
 def _problem(index: int, place: str, question: str, answer: str) -> WorkedProblem:
@@ -106,24 +99,20 @@ def _problem(index: int, place: str, question: str, answer: str) -> WorkedProble
     if not _NUMBER.fullmatch(number):
         raise UnreadableProblems(
             f"{place}: expected an answer that ends in '#### ' and a number, got "
-            f"{answer[-80:]!r}. Correct or delete the line."
+            f"{answer[-80:]!r}. {_CORRECT}"
         )
     if any(tag in text for tag in template.TAGS for text in (question, answer)):
         raise UnreadableProblems(
             f"{place}: expected text without {' or '.join(template.TAGS)}, which mark "
-            "the parts of a response, got one of them. Delete the line."
+            f"the parts of a response, got one of them. {_CORRECT}"
         )
     solution = _CALCULATOR.sub("", worked).strip()
     return WorkedProblem(index, question.strip(), number, solution)
 
 
 def find_file(path: str, split: Split, *, remedy: str) -> Path:
-    """Return the file of a split, in a directory or fetched from the hub.
-
-    An existing path takes precedence. Only `owner/name@commit` is fetched from the hub,
-    and only if there is no directory `owner`: a mistyped path raises and is not sent to
-    the hub.
-    """
+    """Return the file of a split, in a directory or fetched from the hub."""
+    # An existing directory `owner` means a mistyped path, which is not sent to the hub.
     directory = Path(path).expanduser().absolute()
     if directory.is_dir():
         file = directory / f"{split.value}.jsonl"
@@ -148,14 +137,9 @@ def _fetch(name: "HubName", split: Split, remedy: str) -> Path:
         from huggingface_hub import hf_hub_download
 
         file = _HUB_FILE.format(split=split.value)
-        return Path(
-            hf_hub_download(
-                name.repository, file, repo_type="dataset", revision=name.revision
-            )
-        )
-    except (
-        Exception
-    ) as error:  # Of the hub, the network or the name: all give a reason.
+        source: dict[str, Any] = {"repo_type": "dataset", "revision": name.revision}
+        return Path(hf_hub_download(name.repository, file, **source))
+    except Exception as error:  # Errors of hub, network and name all give a reason.
         reason = shorten(f"{type(error).__name__}: {error}", 300, placeholder=" …")
         raise ProblemsNotFound(
             f"{'@'.join(name)}: expected a directory here or a dataset on the Hugging "
@@ -168,8 +152,7 @@ def read_rows(path: Path) -> Iterator[tuple[str, str, str]]:
     size = path.stat().st_size
     if size > LARGEST_FILE:
         raise UnreadableProblems(
-            f"{path}: expected at most {LARGEST_FILE} bytes, got {size}. Name a file "
-            "of problems, or split it."
+            f"{path}: expected at most {LARGEST_FILE} bytes, got {size}. Split it."
         )
     rows = _parquet_rows(path) if path.suffix == ".parquet" else _lines(path)
     for place, row in rows:
@@ -177,19 +160,15 @@ def read_rows(path: Path) -> Iterator[tuple[str, str, str]]:
         if not all(map(_is_text, texts)):
             raise UnreadableProblems(
                 f"{place}: expected texts named question and answer, got "
-                f"{shorten(repr(row), 200, placeholder=' …')}. Correct or delete the "
-                "line."
+                f"{shorten(repr(row), 200, placeholder=' …')}. {_CORRECT}"
             )
         yield place, str(texts[0]), str(texts[1])
 
 
 def _is_text(value: Any) -> bool:
     # JSON can contain half a surrogate pair, which no tokenizer accepts.
-    return (
-        isinstance(value, str)
-        and bool(value.strip())
-        and not any("\ud800" <= character <= "\udfff" for character in value)
-    )
+    text = isinstance(value, str) and bool(value.strip())
+    return text and not any("\ud800" <= character <= "\udfff" for character in value)
 
 
 def _lines(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -200,8 +179,7 @@ def _lines(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
             place = f"{path}:{number}"
             if len(line) > LONGEST_LINE:
                 raise UnreadableProblems(
-                    f"{place}: expected a line of at most {LONGEST_LINE} bytes, got a "
-                    "longer one. Delete it."
+                    f"{place}: expected {LONGEST_LINE} bytes at most. {_CORRECT}"
                 )
             if line.strip():
                 yield place, _object(place, line)
@@ -213,13 +191,11 @@ def _object(place: str, line: bytes) -> dict[str, Any]:
     except (ValueError, RecursionError) as error:
         raise UnreadableProblems(
             f"{place}: expected a JSON object on the line ({type(error).__name__}: "
-            f"{shorten(str(error), 100, placeholder=' …')}). Copy the file again, or "
-            "delete the line."
+            f"{shorten(str(error), 100, placeholder=' …')}). {_CORRECT}"
         ) from error
     if not isinstance(row, dict):
         raise UnreadableProblems(
-            f"{place}: expected a JSON object, got a {type(row).__name__}. Correct or "
-            "delete the line."
+            f"{place}: expected a JSON object, got a {type(row).__name__}. {_CORRECT}"
         )
     return row
 

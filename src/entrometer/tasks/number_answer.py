@@ -1,8 +1,7 @@
 """Answers to a task whose reference is a number: the grammar in docs/tasks.md.
 
-An answer is one number with what may surround it without changing its value. Text
-outside the grammar is no answer, whatever number it contains: a policy that is rewarded
-for "not 18" or for "14 + 4" learns to write that.
+Text outside the grammar is no answer, whatever number it contains: a policy that is
+rewarded for "not 18" or for "14 + 4" learns to write that.
 
 Each pattern is anchored and has no quantifier inside another that could match the same
 text, so matching is linear in the length of the answer. Digits are ASCII only: Unicode
@@ -16,8 +15,7 @@ from typing import NamedTuple
 
 from entrometer.tasks.number_unit import CURRENCY_CODES, CURRENCY_SYMBOLS, is_unit
 
-LONGEST_EXPONENT = 4
-"""Digits of an exponent: a longer one would compute a number that fills the memory."""
+LONGEST_EXPONENT = 4  #: Digits of an exponent: a longer one would fill the memory.
 
 # ASCII hyphen, the Unicode hyphens and the en dash that stand in for it, and the minus
 # sign. An em dash is punctuation, not a sign.
@@ -84,8 +82,7 @@ def leading_number(text: str) -> LeadingNumber | None:
     sign = prefix["before"] or prefix["after"]
     if sign and value < 0:
         return None
-    if sign and sign != "+":
-        value = -value
+    value = -value if sign and sign != "+" else value
     return LeadingNumber(value, bool(prefix["currency"]), text[end:])
 
 
@@ -120,12 +117,10 @@ def _decimal(text: str, start: int) -> tuple[Fraction, int] | None:
     if power is None:
         return value, match.end()
     exponent = power["e"] or power["bare"] or power["braced"] or power["raised"]
-    scale = Fraction(10) ** int(exponent.translate(_TO_ASCII))
-    return value * scale, power.end()
+    return value * Fraction(10) ** int(exponent.translate(_TO_ASCII)), power.end()
 
 
-MOST_LAYERS = 8
-"""Layers of markup around a number, such as the two of `$\\boxed{18}$`."""
+MOST_LAYERS = 8  #: Layers of markup around a number, such as the two of `$\boxed{18}$`.
 
 # Longer marks first, so that `**` is not read as twice `*`.
 _MARKS = {mark: mark for mark in ("***", "**", "*", "__", "_", "```", "`", "$$", "$")}
@@ -159,8 +154,7 @@ def read_answer(text: str) -> Fraction | None:
 def read_reference(text: str) -> Fraction | None:
     """Return the number a reference states, None if it is something else.
 
-    A reference has neither a unit nor words around it: `2x` is an expression, which
-    math-verify compares, and not two of a unit.
+    A reference has no unit: `2x` is an expression, which math-verify compares.
     """
     return _read(text, bare=True)
 
@@ -193,13 +187,12 @@ def _quantity(text: str, behind: str, *, bare: bool) -> Fraction | None:
     number = leading_number(text)
     if number is None or (number.rest and behind):
         return None
-    value, currency, rest = number
-    rest = rest or behind
+    rest = number.rest or behind
     if bare:
         fits = rest.strip() in ("", "%", r"\%")
     else:
-        fits = not rest or is_unit(rest, currency=currency)
-    return value if fits else None
+        fits = not rest or is_unit(rest, currency=number.currency)
+    return number.value if fits else None
 
 
 def _peel(text: str) -> tuple[str, str] | None:
@@ -207,19 +200,18 @@ def _peel(text: str) -> tuple[str, str] | None:
     if opening := _OPENING.match(text):
         closing = _CLOSING[opening[0]].search(text, opening.end())
         # A dollar sign that is never closed is a currency symbol.
-        return closing and (
-            text[opening.end() : closing.start()],
-            text[closing.end() :],
-        )
+        start = opening.end()
+        return closing and (text[start : closing.start()], text[closing.end() :])
     command = _COMMAND.match(text)
     if not command and not text.startswith("("):
         return None
     start = command.end() if command else 1
-    end = _end_of_bracket(text, start, "{}" if command else "()")
+    end = end_of_bracket(text, start, "{}" if command else "()")
     return None if end < 0 else (text[start:end], text[end + 1 :])
 
 
-def _end_of_bracket(text: str, start: int, pair: str) -> int:
+def end_of_bracket(text: str, start: int, pair: str) -> int:
+    """Return where a bracket that opens before `start` is closed; -1 if nowhere."""
     depth = 1
     for place in range(start, len(text)):
         depth += (text[place] == pair[0]) - (text[place] == pair[1])

@@ -122,11 +122,8 @@ _SHORT = ("sq", "cu")
 
 
 def is_unit(text: str, *, currency: bool) -> bool:
-    """Return whether `text`, everything after a number, leaves its value as it is.
-
-    `currency` says whether a currency precedes the number: `$18m` is 18 million, so
-    only words and currency codes may follow then.
-    """
+    """Return whether `text`, everything after a number, leaves its value as it is."""
+    # `$18m` is 18 million, so only words and currency codes may follow a currency.
     text = _TEX_BLANK.sub(" ", _TEXT.sub(r" \1", text))
     words = [_without_point(word) for word in text.split()]
     if not words:
@@ -166,9 +163,8 @@ def _is_phrase(words: list[str], symbols: frozenset[str]) -> bool:
 
 def _is_noun(word: str) -> bool:
     lower = word.lower()
-    if not _is_word(word) or len(lower) < 3:
-        return False
-    return lower in SINGULARS or _PLURAL.fullmatch(lower) is not None
+    known = lower in SINGULARS or _PLURAL.fullmatch(lower) is not None
+    return known and _is_word(word) and len(lower) >= 3
 
 
 def _is_plain(word: str) -> bool:
@@ -177,11 +173,8 @@ def _is_plain(word: str) -> bool:
 
 def _is_word(word: str) -> bool:
     lower = word.lower()
-    return (
-        _WORD.fullmatch(word) is not None
-        and lower not in STOP_WORDS
-        and "illion" not in lower
-    )
+    known = lower in STOP_WORDS or "illion" in lower
+    return _WORD.fullmatch(word) is not None and not known
 
 
 def _is_symbol(word: str, symbols: frozenset[str]) -> bool:

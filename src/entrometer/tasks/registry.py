@@ -21,14 +21,9 @@ class Split(StrEnum):
 class Problem:
     """A question with its reference answer."""
 
-    index: int
-    """Index in its split: the prompt id of every table."""
-
-    question: str
-    """The question without any template."""
-
-    answer: str
-    """The reference answer, which a verifier compares with."""
+    index: int  #: Index in its split: the prompt id of every table.
+    question: str  #: The question without any template.
+    answer: str  #: The reference answer, which a verifier compares with.
 
 
 AnyProblem = TypeVar("AnyProblem", bound=Problem)
@@ -37,11 +32,8 @@ AnyProblem = TypeVar("AnyProblem", bound=Problem)
 class Score(NamedTuple):
     """Reward of a response, each part from 0 to 1."""
 
-    answer: float
-    """1 if the verifier finds the answer equal to the reference."""
-
-    format: float
-    """1 if the response is one `<think>` block followed by one `<answer>` block."""
+    answer: float  #: 1 if the verifier finds the answer equal to the reference.
+    format: float  #: 1 if it is one `<think>` block, then one `<answer>` block.
 
 
 @runtime_checkable
@@ -54,10 +46,7 @@ class Task(Protocol):
         ...
 
     def problems(self, split: Split, count: int | None = None) -> Sequence[Problem]:
-        """Return the first `count` problems of a split; all of them for None.
-
-        The same call returns the same problems on every machine.
-        """
+        """Return the first `count` problems, the same on every machine; None: all."""
         ...
 
     def prompt(self, problem: Problem) -> str:
@@ -97,8 +86,7 @@ def register(name: str) -> Callable[[Factory], Factory]:
         @dataclass(frozen=True)
         class Mine: ...
 
-    Without a decorator: `register("mine")(Mine)`. The class or function returns a
-    `Task`; a config holds its name and settings.
+    The class or function returns a `Task`; a config holds its name and settings.
     """
 
     def add(factory: Factory) -> Factory:
@@ -140,10 +128,7 @@ def task_names() -> list[str]:
 
 
 def task_code(name: str) -> str:
-    """Return a key of the code of a user's task; "" for built-in tasks.
-
-    If a function returns the task, the key covers the code that the function names.
-    """
+    """Return a key of the code of a user's task; "" for built-in tasks."""
     # Imported here, because tasks and their verifier work without NumPy and pyarrow.
     from entrometer.runs.content import code_key
 
@@ -168,10 +153,7 @@ def problem_contents(task: Task, problems: Sequence[Problem]) -> list[list[objec
 
 
 def problems_key(task: Task, problems: Sequence[Problem]) -> str:
-    """Return a content key of the problems, which changes with any of their words.
-
-    The key does not cover the verifier: give a task with a new verifier a new name.
-    """
+    """Return a content key of the problems, but not of the verifier."""
     from entrometer.runs.content import content_key
 
     content = {"task": task.name, "problems": problem_contents(task, problems)}

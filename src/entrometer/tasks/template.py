@@ -6,8 +6,7 @@ THINK, END_THINK = "<think>", "</think>"
 ANSWER, END_ANSWER = "<answer>", "</answer>"
 TAGS = (THINK, END_THINK, ANSWER, END_ANSWER)
 
-LONGEST_ANSWER = 256
-"""Longest answer in characters that is passed to a verifier."""
+LONGEST_ANSWER = 256  #: Longest answer in characters that is passed to a verifier.
 
 
 class ParsedResponse(NamedTuple):
@@ -18,10 +17,8 @@ class ParsedResponse(NamedTuple):
 
 
 def prompt(question: str) -> str:
-    """Return the text that the policy continues with its response.
-
-    The prompt is short, because every training step computes each of its tokens.
-    """
+    """Return the text that the policy continues with its response."""
+    # Short, because every training step computes each of its tokens.
     return f"{question}\nUse {THINK} then {ANSWER}.\n"
 
 
@@ -33,8 +30,8 @@ def response(thought: str, answer: str) -> str:
 def parse(text: str) -> ParsedResponse | None:
     """Return the parts of a response strictly in the format, else None.
 
-    Each of the four tags occurs once and in order, with only white space before,
-    between and after the blocks. Time is linear in the length of the text.
+    Each of the four tags occurs once and in order, with only white space outside the
+    blocks. Time is linear in the length of the text.
     """
     if any(text.count(tag) != 1 for tag in TAGS):
         return None
@@ -51,8 +48,7 @@ def parse(text: str) -> ParsedResponse | None:
 def extract_answer(text: str) -> str | None:
     """Return the content of the last answer block, whatever the rest of the text.
 
-    None if there is no complete block, or if it is longer than `LONGEST_ANSWER`: no
-    correct answer is that long, and the text is untrusted.
+    None if there is no complete block of at most `LONGEST_ANSWER` characters.
     """
     before, closed, _ = text.rpartition(END_ANSWER)
     _, opened, answer = before.rpartition(ANSWER)

@@ -4,18 +4,19 @@ import atexit
 import math
 import os
 import re
-import threading
 import unicodedata
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import lru_cache
+from threading import Lock
 from weakref import WeakSet
 
 from entrometer.errors import InvalidValue
 from entrometer.tasks import template
 from entrometer.tasks.number_answer import (
     LONGEST_EXPONENT,
+    end_of_bracket,
     read_answer,
     read_reference,
 )
@@ -41,12 +42,10 @@ _CLOSING = {"(": ")", "[": "]", "{": "}"}
 def excess(text: str, *, length: int, powers: bool = True) -> str:
     """Return a description of the limit that `text` exceeds, "" if none.
 
-    Powers are limited for a parser that computes them. The grammar of numbers does not
-    compute powers, and reads `**18**` as bold.
-
-    Time is at most quadratic in `length`, the allowed number of characters; longer text
-    is not read. These limits exclude what is certainly no answer. Other text may still
-    take time or memory, so a process with limits on both judges it.
+    Powers are limited for a parser that computes them; the grammar of numbers reads
+    `**18**` as bold. Time is at most quadratic in `length`, the allowed number of
+    characters. Text within the limits may still take time or memory, so a process with
+    limits on both judges it.
     """
     if len(text) > length:
         return f"{len(text)} characters, where {length} are the limit"
@@ -67,11 +66,9 @@ def excess(text: str, *, length: int, powers: bool = True) -> str:
 def _nesting(text: str) -> int:
     depth = deepest = 0
     for character in text:
-        if character in _CLOSING:
-            depth += 1
-            deepest = max(deepest, depth)
-        elif character in _CLOSING.values():
-            depth = max(depth - 1, 0)
+        step = (character in _CLOSING) - (character in _CLOSING.values())
+        depth = max(depth + step, 0)
+        deepest = max(deepest, depth)
     return deepest
 
 
@@ -90,13 +87,8 @@ def _excess_of_powers(text: str) -> str:
 def _end_of_exponent(text: str, start: int) -> int:
     if text[start : start + 1] not in _CLOSING:
         return _end(_ATOM, text, start)
-    opening = text[start]
-    depth = 0
-    for place in range(start, len(text)):
-        depth += (text[place] == opening) - (text[place] == _CLOSING[opening])
-        if not depth:
-            return place + 1
-    return len(text)
+    end = end_of_bracket(text, start + 1, text[start] + _CLOSING[text[start]])
+    return len(text) if end < 0 else end + 1
 
 
 def _end(pattern: re.Pattern[str], text: str, start: int) -> int:
@@ -118,27 +110,19 @@ class Verifier:
     the answer must be one number by the grammar in docs/tasks.md, and the two are
     compared as exact fractions. Other references go to a worker process with
     math-verify, which forks a judge for each answer. A judge that takes too long or too
-    much memory is killed, and its answer counts as not equal. No judge affects another.
+    much memory is killed, and its answer counts as not equal.
 
-    The worker starts with the first answer that needs it, sleeps between answers, and
-    ends with `close`, with the block of a `with`, or with this process. Threads may
-    share a verifier; they are served one by one, and the time of an answer starts with
-    its turn. A forked process starts its own worker.
+    The worker starts with the first answer that needs it, and ends with `close`, with
+    the block of a `with`, or with this process. Threads may share a verifier; they are
+    served one by one. A forked process starts its own worker.
     """
 
+    #: Processor time for one answer. It may take 1.6 times as long by the clock, and is
+    #: judged again if a busy machine gave it almost no processor time.
     seconds: float = 1.0
-    """Processor time for one answer. It may take 1.6 times as long by the clock, and is
-    judged again if a busy machine gave it almost no processor time."""
-
-    memory_mib: int = 512
-    """Address space for one answer, in MiB; resident memory is less."""
-
-    length: int = LONGEST_ANSWER
-    """Largest number of characters of an answer or a reference."""
-
-    _lock: threading.Lock = field(
-        default_factory=threading.Lock, init=False, repr=False
-    )
+    memory_mib: int = 512  #: Address space for one answer; resident memory is less.
+    length: int = LONGEST_ANSWER  #: Most characters of an answer or a reference.
+    _lock: Lock = field(default_factory=Lock, init=False, repr=False)
     _process: VerifierProcess | None = field(default=None, init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -154,22 +138,16 @@ class Verifier:
             )
         if self.length < 1:
             raise InvalidValue(
-                f"expected a length of at least 1, got length={self.length}; use the "
-                f"default, {LONGEST_ANSWER}"
+                f"expected a length of at least 1, got length={self.length}; raise it"
             )
         _VERIFIERS.add(self)
 
     def verify(self, reference: str, answer: str) -> bool:
-        r"""Return whether `answer`, untrusted text, equals `reference`.
+        """Return whether `answer`, untrusted text, equals `reference`.
 
-        Args:
-            reference: A number such as `18`, `-7.5` or `1/2`, or an expression that
-                math-verify finds in a text, such as `$x^2$`.
-            answer: The answer to judge; over any limit it is not equal.
-
-        Raises:
-            InvalidValue: The reference is over a limit, or has no expression.
-            VerifierUnavailable: math-verify is missing, or its process cannot run.
+        `reference` is a number such as `18`, `-7.5` or `1/2`, or an expression that
+        math-verify finds in a text. Raises `InvalidValue` if it is over a limit or has
+        no expression, and `VerifierUnavailable` if math-verify cannot run.
         """
         expected = _number(reference, self.length)
         if excess(answer, length=self.length, powers=expected is None):
@@ -202,9 +180,8 @@ class Verifier:
             # or for lack of memory, and says nothing about the answer: try once more.
             for _ in range(2):
                 if self._process is None:
-                    self._process = VerifierProcess(
-                        seconds=self.seconds, memory=self.memory_mib * 2**20
-                    )
+                    memory = self.memory_mib * 2**20
+                    self._process = VerifierProcess(seconds=self.seconds, memory=memory)
                 try:
                     return self._process.judge(reference, answer)
                 except BrokenChannel as error:
@@ -226,7 +203,7 @@ class Verifier:
 
     def _after_fork(self) -> None:
         # A thread of the parent may have held the lock; it does not exist here.
-        self._lock = threading.Lock()
+        self._lock = Lock()
         process, self._process = self._process, None
         if process is not None:
             process.abandon()
@@ -246,10 +223,8 @@ def verify_number(reference: str, answer: str) -> bool:
     """Return `verify` for a task whose references are numbers.
 
     math-verify is not used: it evaluates sums, so that the copied question would be a
-    correct answer, and it extracts a number from text such as "not 18".
-
-    Raises:
-        InvalidValue: The reference is over a limit, or is not a number.
+    correct answer, and it extracts a number from text such as "not 18". Raises
+    `InvalidValue` for a reference that is over a limit or not a number.
     """
     if _number(reference, _SHARED.length) is None:
         raise _bad_reference(reference, "something else than a number")
@@ -268,7 +243,6 @@ def score_number(reference: str, response: str) -> Score:
 # Cached, because each reference is compared with many answers.
 @lru_cache(maxsize=1024)
 def _number(reference: str, length: int) -> Fraction | None:
-    """The number a reference states, None if math-verify must read it."""
     if reason := excess(reference, length=length):
         raise _bad_reference(reference, reason)
     return read_reference(reference)

@@ -12,10 +12,7 @@ from pathlib import Path
 from entrometer.errors import EntrometerError
 from entrometer.tasks.verifier_worker import (
     ATTEMPTS,
-    EQUAL,
-    STOPPED,
-    UNEQUAL,
-    UNREADABLE,
+    VERDICTS,
     WAIT,
     BrokenChannel,
     receive,
@@ -41,12 +38,7 @@ class VerifierProcess:
     """A running worker. Not thread-safe: `Verifier` holds a lock around it."""
 
     def __init__(self, *, seconds: float, memory: int) -> None:
-        """Start the worker and wait until it is ready.
-
-        Args:
-            seconds: Processor time limit of a judge.
-            memory: Address space limit of a judge, in bytes.
-        """
+        """Start the worker; judges have limits on processor time and on bytes."""
         _check_system()
         self._seconds = seconds
         self._wait = ATTEMPTS * WAIT * seconds
@@ -99,20 +91,13 @@ class VerifierProcess:
             )
 
     def judge(self, reference: str, answer: str) -> str:
-        """Return the worker's verdict on one pair.
-
-        Raises:
-            BrokenChannel: The worker is dead, silent or sends no valid reply.
-        """
+        """Return the worker's verdict; raise `BrokenChannel` without a valid one."""
         self._count += 1
-        send(
-            self._channel,
-            {"id": self._count, "reference": reference, "answer": answer},
-        )
+        request = {"id": self._count, "reference": reference, "answer": answer}
+        send(self._channel, request)
         reply = receive(self._channel, self._wait + _REPLY_SECONDS)
         verdict = reply.get("verdict")
-        known = (EQUAL, UNEQUAL, UNREADABLE, STOPPED)
-        if reply != {"id": self._count, "verdict": verdict} or verdict not in known:
+        if reply != {"id": self._count, "verdict": verdict} or verdict not in VERDICTS:
             raise BrokenChannel("out of step")
         return str(verdict)
 
@@ -142,6 +127,5 @@ def _check_system() -> None:
         )
     if not hasattr(os, "fork"):
         raise VerifierUnavailable(
-            f"expected a system that can fork, got {sys.platform}. Judge answers on "
-            "Linux or macOS."
+            f"expected a system that can fork, got {sys.platform}. Use Linux or macOS."
         )

@@ -27,15 +27,13 @@ from typing import Any
 
 LONGEST_MESSAGE = 2**20
 
-WAIT = 1.6
-"""Allowed time by the clock over the allowed processor time of a judge."""
+WAIT = 1.6  #: Allowed time by the clock over the allowed processor time of a judge.
 
-ATTEMPTS = 3
-"""Largest number of judges per pair, if a busy machine gave one no processor time."""
+ATTEMPTS = 3  #: Most judges per pair, if a busy machine gave one no processor time.
 
+# UNREADABLE: the reference has no expression. STOPPED: the judge exceeded a limit.
 EQUAL, UNEQUAL, UNREADABLE, STOPPED = "equal", "unequal", "unreadable", "stopped"
-"""Verdicts. UNREADABLE: the reference has no expression. STOPPED: the judge exceeded a
-limit or died."""
+VERDICTS = (EQUAL, UNEQUAL, UNREADABLE, STOPPED)
 
 _BYTES = {b"=": EQUAL, b"!": UNEQUAL, b"?": UNREADABLE}
 
@@ -105,10 +103,7 @@ def _receive_bytes(channel: socket.socket, count: int, deadline: float | None) -
 
 
 def serve(channel: socket.socket, load_judge: Callable[[], Judge]) -> None:
-    """Judge pairs until the parent closes the channel.
-
-    The first message sets the limits and additional package paths.
-    """
+    """Judge pairs until the parent closes the channel; the first message has limits."""
     settings = receive(channel)
     sys.path += [path for path in settings["path"] if path not in sys.path]
     _limit("RLIMIT_AS", settings["memory"])
@@ -145,7 +140,7 @@ def _verdict(
 def _fork_judge(
     judge: Judge, channel: socket.socket, request: dict[str, Any], seconds: float
 ) -> tuple[str | None, float]:
-    """The verdict, None after a timeout; and the judge's processor time."""
+    """Return the verdict, None after a timeout, and the judge's processor time."""
     receiver, sender = os.pipe()
     child = os.fork()
     if not child:
@@ -198,10 +193,7 @@ def _limit(name: str, value: int) -> None:
 
 
 def load_math_verify() -> Judge:
-    """Return math-verify's comparison, without its own time limits.
-
-    Those use signals to the main thread; here the parent process keeps the time.
-    """
+    """Return math-verify's comparison, without its own time limits."""
     logging.disable(logging.CRITICAL)
     from math_verify import parse, verify
 
@@ -216,7 +208,7 @@ def load_math_verify() -> Judge:
 
 
 def main(load_judge: Callable[[], Judge] = load_math_verify) -> None:
-    """Serve on the socket whose file descriptor is the only argument."""
+    """Judge answers sent over the socket whose descriptor is the only argument."""
     with socket.socket(fileno=int(sys.argv[1])) as channel, suppress(BrokenChannel):
         serve(channel, load_judge)
 

@@ -34,18 +34,6 @@ def centred_advantages(rewards: Float[Tensor, "P G"]) -> Float[Tensor, "P G"]:
     return rewards - rewards.mean(dim=-1, keepdim=True)
 
 
-def standardised_advantages(
-    rewards: Float[Tensor, "P G"], *, epsilon: float = 1e-4
-) -> Float[Tensor, "P G"]:
-    r"""Return GRPO's advantage $A_g = (r_g - \bar r)/(\sigma + \epsilon)$ in the group.
-
-    $\sigma$ is the sample deviation (over $G - 1$), as trainers compute it.
-    """
-    _require_group(rewards)
-    deviation = rewards.std(dim=-1, keepdim=True, correction=1)
-    return centred_advantages(rewards) / (deviation + epsilon)
-
-
 def leave_one_out_advantages(rewards: Float[Tensor, "P G"]) -> Float[Tensor, "P G"]:
     r"""Return RLOO's $A_g = r_g - \bar r_{-g} = \tfrac{G}{G-1}(r_g - \bar r)$.
 

@@ -8,50 +8,29 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from entrometer.training.config import (
-        AdapterConfig,
-        ImitationConfig,
-        TrainConfig,
-        read_config,
-        save_config,
-    )
-    from entrometer.training.instruments import Instrument, Instrumented, MicroBatch
-    from entrometer.training.intervened import Intervened
-    from entrometer.training.recorder import Recorder
-    from entrometer.training.run import prolong, train
-    from entrometer.training.trainer import Trainer
+    from entrometer.training.config import AdapterConfig as AdapterConfig
+    from entrometer.training.config import ImitationConfig as ImitationConfig
+    from entrometer.training.config import TrainConfig as TrainConfig
+    from entrometer.training.config import read_config as read_config
+    from entrometer.training.instruments import Instrument as Instrument
+    from entrometer.training.instruments import Instrumented as Instrumented
+    from entrometer.training.instruments import MicroBatch as MicroBatch
+    from entrometer.training.intervened import Intervened as Intervened
+    from entrometer.training.recorder import Recorder as Recorder
+    from entrometer.training.run import prolong as prolong
+    from entrometer.training.run import train as train
+    from entrometer.training.trainer import Trainer as Trainer
 
-_MODULES = {
-    "AdapterConfig": "config",
-    "ImitationConfig": "config",
-    "Instrument": "instruments",
-    "Instrumented": "instruments",
-    "Intervened": "intervened",
-    "MicroBatch": "instruments",
-    "Recorder": "recorder",
-    "TrainConfig": "config",
-    "Trainer": "trainer",
-    "prolong": "run",
-    "read_config": "config",
-    "save_config": "config",
-    "train": "run",
+_NAMES = {
+    "config": ("AdapterConfig", "ImitationConfig", "TrainConfig", "read_config"),
+    "instruments": ("Instrument", "Instrumented", "MicroBatch"),
+    "intervened": ("Intervened",),
+    "recorder": ("Recorder",),
+    "run": ("prolong", "train"),
+    "trainer": ("Trainer",),
 }
-
-__all__ = [
-    "AdapterConfig",
-    "ImitationConfig",
-    "Instrument",
-    "Instrumented",
-    "Intervened",
-    "MicroBatch",
-    "Recorder",
-    "TrainConfig",
-    "Trainer",
-    "prolong",
-    "read_config",
-    "save_config",
-    "train",
-]
+_MODULES = {name: module for module, names in _NAMES.items() for name in names}
+__all__ = sorted(_MODULES)
 
 
 def __getattr__(name: str) -> Any:

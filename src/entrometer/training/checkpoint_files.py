@@ -8,19 +8,11 @@ import torch
 from entrometer.policy.adapter import base_fields
 from entrometer.runs import atomic_write
 
+# The tokenizer, which may be larger than the adapter, and PEFT's empty model card.
 _FILES_OF_THE_BASE = (
-    # PEFT's model card, an empty form.
-    "README.md",
-    # The tokenizer, which may be larger than the adapter.
-    "added_tokens.json",
-    "chat_template.jinja",
-    "merges.txt",
-    "special_tokens_map.json",
-    "tokenizer.json",
-    "tokenizer.model",
-    "tokenizer_config.json",
-    "vocab.json",
-    "vocab.txt",
+    *("README.md", "added_tokens.json", "chat_template.jinja", "merges.txt"),
+    *("special_tokens_map.json", "tokenizer.json", "tokenizer.model"),
+    *("tokenizer_config.json", "vocab.json", "vocab.txt"),
 )
 
 
@@ -29,13 +21,8 @@ def refer_to_base(
 ) -> None:
     """Make a saved adapter name its base, and delete what the base already has.
 
-    A base given by its path is stored relative to the adapter. A directory with a
-    complete model is left as it is.
-
-    Args:
-        directory: Where the adapter was saved.
-        base: Name or path of its base.
-        destination: Where the directory will be moved to, if it will be.
+    A base given by its path is stored relative to the adapter, in the `destination`
+    that its directory will be moved to. A complete model is left as it is.
     """
     path = directory / "adapter_config.json"
     if not path.is_file():

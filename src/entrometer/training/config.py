@@ -13,17 +13,12 @@ _PLAIN = "dr-grpo"
 class AdapterConfig:
     """A LoRA adapter. Only its weights are trained."""
 
-    rank: int = 8
-    """Rank of the two factors."""
-
-    alpha: int = 16
-    """Numerator of the scale alpha / rank of the product of the factors."""
-
+    rank: int = 8  #: Rank of the two factors.
+    alpha: int = 16  #: Numerator of the scale alpha / rank of their product.
+    #: Linear layers to adapt, by the last part of their names.
     modules: tuple[str, ...] = ("q_proj", "k_proj", "v_proj", "o_proj")
-    """Linear layers to adapt, by the last part of their names."""
 
     def __post_init__(self) -> None:
-        """Raise on values of the wrong type."""
         require_types(self)
 
 
@@ -31,20 +26,12 @@ class AdapterConfig:
 class ImitationConfig:
     """Supervised fine-tuning on demonstrations, to teach the format of the task."""
 
-    steps: int = 100
-    """Optimizer steps; 0 to skip imitation."""
-
-    batch: int = 16
-    """Demonstrations per optimizer step."""
-
-    learning_rate: float = 5e-4
-    """Peak learning rate, which then falls linearly to 0."""
-
-    warmup: int = 10
-    """Steps over which the learning rate rises to its peak."""
+    steps: int = 100  #: Optimizer steps; 0 to skip imitation.
+    batch: int = 16  #: Demonstrations per optimizer step.
+    learning_rate: float = 5e-4  #: Peak learning rate, which then falls linearly to 0.
+    warmup: int = 10  #: Steps over which the learning rate rises to its peak.
 
     def __post_init__(self) -> None:
-        """Raise on values with which training is impossible."""
         require_types(self)
         if self.steps < 0 or self.batch < 1:
             raise InvalidValue(
@@ -61,100 +48,42 @@ class TrainConfig:
     finished run gives exactly the run that would have been longer from the start.
     """
 
-    policy: str = "tiny"
-    """Name or directory of the model to start from."""
-
-    task: str = "arithmetic"
-    """Name of the task."""
-
-    level: str | None = None
-    """Difficulty level, for tasks that have levels."""
-
-    problems: int = 2048
-    """Number of problems of the training split to draw prompts from."""
-
-    adapter: AdapterConfig | None = AdapterConfig()
-    """LoRA adapter to train; None trains all parameters."""
-
-    imitation: ImitationConfig = ImitationConfig()
-    """Supervised steps before Dr-GRPO."""
-
-    steps: int = 64
-    """Optimizer steps of Dr-GRPO."""
-
-    save_every: int = 8
-    """Steps between checkpoints. One is also saved before the first step."""
-
-    prompts: int = 8
-    """Prompts per optimizer step."""
-
-    responses: int = 8
-    """Responses per prompt. Their mean reward is the baseline of the group."""
-
-    micro_batch: int = 16
-    """Responses per forward and backward pass of one process."""
-
-    window: int = 1
-    """Optimizer steps per round of sampling, each on different responses."""
-
-    iterations: int = 1
-    """Number of times each round of responses is trained on."""
-
-    learning_rate: float = 1e-5
-    """Constant learning rate of AdamW."""
-
-    betas: tuple[float, float] = (0.9, 0.999)
-    """Decay rates of AdamW's two moments."""
-
-    weight_decay: float = 0.0
-    """Weight decay of AdamW."""
-
-    max_grad_norm: float = 1.0
-    """Gradients are clipped to this norm; 0 disables clipping."""
-
-    temperature: float = 1.0
-    """Sampling temperature of the responses."""
-
-    max_tokens: int = 64
-    """Maximum length of a response, in tokens."""
-
+    policy: str = "tiny"  #: Name or directory of the model to start from.
+    task: str = "arithmetic"  #: Name of the task.
+    level: str | None = None  #: Difficulty level, for tasks that have levels.
+    problems: int = 2048  #: Problems of the training split to draw prompts from.
+    adapter: AdapterConfig | None = AdapterConfig()  #: None trains all parameters.
+    imitation: ImitationConfig = ImitationConfig()  #: Supervised steps before Dr-GRPO.
+    steps: int = 64  #: Optimizer steps of Dr-GRPO.
+    save_every: int = 8  #: Steps between checkpoints; the first is at step 0.
+    prompts: int = 8  #: Prompts per optimizer step.
+    responses: int = 8  #: Responses per prompt; their mean reward is the baseline.
+    micro_batch: int = 16  #: Responses per forward and backward pass of one process.
+    window: int = 1  #: Steps per round of sampling, each on different responses.
+    iterations: int = 1  #: Number of times each round of responses is trained on.
+    learning_rate: float = 1e-5  #: Constant learning rate of AdamW.
+    betas: tuple[float, float] = (0.9, 0.999)  #: Decay rates of AdamW's two moments.
+    weight_decay: float = 0.0  #: Weight decay of AdamW.
+    max_grad_norm: float = 1.0  #: Norm of clipped gradients; 0 disables clipping.
+    temperature: float = 1.0  #: Sampling temperature of the responses.
+    max_tokens: int = 64  #: Maximum length of a response, in tokens.
+    #: Weight of the format in the reward; the verified answer has weight 1.
     format_weight: float = 0.0
-    """Weight of the format in the reward; the verified answer has weight 1."""
-
+    #: Change to the loss: a name, or `name:setting=value,setting=value`.
     intervention: str = _PLAIN
-    """Change to the loss: a name, or `name:setting=value,setting=value`. The names are
-    on the documentation page about interventions; an unknown name lists them too."""
-
-    predict_every: int = 0
-    """Steps between predictions of the entropy change; 0 for none."""
-
-    predict_prompts: int = 32
-    """Held-out prompts sampled for each prediction."""
-
+    predict_every: int = 0  #: Steps between predictions of entropy change; 0: none.
+    predict_prompts: int = 32  #: Held-out prompts sampled for each prediction.
+    #: Trackers of the metrics, separated by commas: tensorboard, wandb, trackio.
     report_to: str = "none"
-    """Trackers that also receive the metrics, separated by commas: tensorboard, wandb,
-    trackio."""
-
-    seed: int = 0
-    """Seed of all random draws."""
+    seed: int = 0  #: Seed of all random draws.
 
     def __post_init__(self) -> None:
-        """Raise on values with which training is impossible."""
         require_types(self)
-        positive = (
-            "problems",
-            "steps",
-            "save_every",
-            "prompts",
-            "micro_batch",
-            "window",
-            "iterations",
-            "learning_rate",
-            "temperature",
-            "max_tokens",
+        for name in (
+            *("problems", "steps", "save_every", "prompts", "micro_batch", "window"),
+            *("iterations", "learning_rate", "temperature", "max_tokens"),
             "predict_prompts",
-        )
-        for name in positive:
+        ):
             if not getattr(self, name) > 0:
                 raise InvalidValue(
                     f"expected {name} above 0, got {getattr(self, name)}; change it"
@@ -178,8 +107,7 @@ class TrainConfig:
             raise InvalidValue(
                 f"expected at least prompts x window = {self.prompts} x {self.window} "
                 f"= {needed} problems, for a round of sampling uses each once, got "
-                f"problems={self.problems}; increase problems, or decrease prompts or "
-                "window"
+                f"problems={self.problems}; increase problems, or decrease the others"
             )
         if self.intervention != _PLAIN:
             # Imported only here: interventions need torch, which takes seconds to
@@ -197,10 +125,7 @@ _Config = TypeVar("_Config", AdapterConfig, ImitationConfig, TrainConfig)
 
 
 def save_config(config: TrainConfig, run: Path, *, problems: str | None = None) -> None:
-    """Write `config.json` of a run and seal it against edits.
-
-    `problems` is the content key of the problems, which a resumed run compares.
-    """
+    """Seal the config of a run, with the content key of its problems if given."""
     # Imported only here, so that `--help` needs neither pyarrow nor NumPy.
     from entrometer.runs.locations import relative_source
     from entrometer.runs.settings import save_settings

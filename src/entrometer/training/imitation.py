@@ -22,10 +22,6 @@ from entrometer.training.trackers import Progress, ShowProgress
 class ImitationTrainer(FsdpTrainer, SFTTrainer):  # type: ignore[misc]
     """TRL's trainer, which sends nothing to the hub."""
 
-    def _send_telemetry(self) -> None:
-        # TRL reports every new trainer to the hub unless the environment forbids it.
-        pass
-
 
 def imitate(
     policy: Policy,
@@ -35,11 +31,7 @@ def imitate(
     directory: Path,
     progress: Progress | None = None,
 ) -> None:
-    """Train on demonstrations and save the policy in `directory`, complete or absent.
-
-    Every step draws new demonstrations. A task may solve the same problem in several
-    ways.
-    """
+    """Train on new demonstrations at every step; save in `directory`, or nothing."""
     settings = config.imitation
     count = processes().num_processes
     if settings.batch % count:
@@ -87,9 +79,6 @@ def _demonstrations(task: Task, problems: list[Problem], config: TrainConfig) ->
     random = Random(config.seed)
     count = config.imitation.steps * config.imitation.batch
     chosen = [random.choice(problems) for _ in range(count)]
-    return Dataset.from_dict(
-        {
-            "prompt": [task.prompt(problem) for problem in chosen],
-            "completion": [task.demonstration(p, random) for p in chosen],
-        }
-    )
+    prompts = [task.prompt(problem) for problem in chosen]
+    answers = [task.demonstration(problem, random) for problem in chosen]
+    return Dataset.from_dict({"prompt": prompts, "completion": answers})

@@ -14,6 +14,7 @@ from transformers import TrainerCallback
 
 from entrometer.errors import InvalidValue
 from entrometer.policy import Policy, Precision
+from entrometer.training.processes import AnyTrainer
 from entrometer.training.trackers import DropUndefined, without_host_name
 
 
@@ -21,42 +22,20 @@ from entrometer.training.trackers import DropUndefined, without_host_name
 class MicroBatch:
     """Data of one forward and backward pass, detached, on the trainer's device."""
 
-    row: Int[Tensor, " B"]
-    """Index in the generation window over all processes. Rows of a group adjoin."""
-
-    group: Int[Tensor, " B"]
-    """Index in the window of the prompt group, whose responses share a baseline."""
-
-    prompt_ids: Int[Tensor, "B P"]
-    """Prompts, padded on the left."""
-
-    prompt_mask: Int[Tensor, "B P"]
-    """1 on prompt tokens."""
-
-    response_ids: Int[Tensor, "B T"]
-    """Responses, padded on the right."""
-
-    response_mask: Int[Tensor, "B T"]
-    """1 on the tokens that enter the loss."""
-
-    rewards: Float[Tensor, "B F"]
-    """Value of each reward function; NaN where it returned None."""
-
-    advantage: Float[Tensor, "B _"]
-    """Advantage of each response, or of each of its tokens."""
-
-    S: Float[Tensor, "B T"]
-    """Log-probability of each token under the policy that is being updated."""
-
+    row: Int[Tensor, " B"]  #: Index in the generation window over all processes.
+    group: Int[Tensor, " B"]  #: Index of the prompt group, which shares a baseline.
+    prompt_ids: Int[Tensor, "B P"]  #: Prompts, padded on the left.
+    prompt_mask: Int[Tensor, "B P"]  #: 1 on prompt tokens.
+    response_ids: Int[Tensor, "B T"]  #: Responses, padded on the right.
+    response_mask: Int[Tensor, "B T"]  #: 1 on the tokens that enter the loss.
+    rewards: Float[Tensor, "B F"]  #: Of each reward function; NaN where it was None.
+    advantage: Float[Tensor, "B _"]  #: Of each response, or of each of its tokens.
+    S: Float[Tensor, "B T"]  #: Log-probability under the policy that is being updated.
+    #: Log-probability under the sampling policy; S itself if it is the same policy.
     S_old: Float[Tensor, "B T"]
-    """Log-probability under the sampling policy; S itself if it is the same policy."""
-
-    H: Float[Tensor, "B T"]
-    """Entropy of each next-token distribution, in nats."""
-
+    H: Float[Tensor, "B T"]  #: Entropy of each next-token distribution, in nats.
+    #: $-\partial L/\partial S$ up to a constant; None if the loss is TRL's.
     alpha: Float[Tensor, "B T"] | None = None
-    r"""$-\partial L/\partial S$ up to a constant, if an intervention defines the loss;
-    None if the loss is TRL's."""
 
 
 class Instrument:
@@ -87,12 +66,7 @@ class Instrument:
         """Restore what `state` returned, when a run is resumed."""
 
 
-# The mixin below stands left of a trainer among the bases of a class, so `super()` is
-# that trainer, whose type is not known here.
-_Trainer: Any = object
-
-
-class Instrumented(_Trainer):  # type: ignore[misc]
+class Instrumented(AnyTrainer):  # type: ignore[misc]
     """Mixin for a `GRPOTrainer`: the same training, observed by instruments.
 
         class Trainer(Instrumented, GRPOTrainer): ...

@@ -121,7 +121,6 @@ class Intervened(Instrumented):
         return surrogate - surrogate.detach() + gradient.loss / n
 
     def _look_ahead(self, n: int) -> list[LossGradient]:
-        """Return the gradient of the update's loss for each local micro-batch."""
         assert self.intervention is not None
         window = self.args.steps_per_generation
         micros = [self._buffered_inputs[(self._step + i) % window] for i in range(n)]
@@ -160,7 +159,6 @@ class Intervened(Instrumented):
         return loss
 
     def _finish_update(self, chosen: Intervention) -> None:
-        """Log the statistics of the update, and adapt to its entropy."""
         changed, counted, entropy = sum(gather_object([self._sums])).tolist()
         self._sums = torch.zeros_like(self._sums)
         if chosen.remedy.adapt is not None:

@@ -10,9 +10,9 @@ from torch.distributed.fsdp import StateDictType
 
 from entrometer.errors import InvalidValue
 
-# The mixin below stands left of a trainer among the bases of a class, so `super()` is
-# that trainer, whose type is not known here.
-_Trainer: Any = object
+# Mixins stand left of a trainer among the bases of a class, so `super()` is that
+# trainer, whose type is not known here.
+AnyTrainer: Any = object
 
 
 def on_cpu() -> bool:
@@ -61,11 +61,8 @@ def _is_set(variable: str) -> bool:
     return os.environ.get(variable, "false").lower() == "true"
 
 
-class FsdpTrainer(_Trainer):  # type: ignore[misc]
-    """Mixin for a trainer: FSDP on CPUs too, and only with readable checkpoints.
-
-    Without FSDP it changes nothing.
-    """
+class FsdpTrainer(AnyTrainer):  # type: ignore[misc]
+    """Mixin: FSDP on CPUs too, only with readable checkpoints; no telemetry."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         _shard_on_cpus()
@@ -73,6 +70,10 @@ class FsdpTrainer(_Trainer):  # type: ignore[misc]
         plugin = getattr(self.accelerator.state, "fsdp_plugin", None)
         if plugin is not None:
             _check(plugin)
+
+    def _send_telemetry(self) -> None:
+        # TRL reports every new trainer to the hub unless the environment forbids it.
+        pass
 
 
 def _check(plugin: Any) -> None:
@@ -83,9 +84,8 @@ def _check(plugin: Any) -> None:
         )
     if plugin.state_dict_type is not StateDictType.FULL_STATE_DICT:
         raise InvalidValue(
-            "expected fsdp_state_dict_type FULL_STATE_DICT, which saves complete "
-            f"weights, got {plugin.state_dict_type.name}; change it in the config of "
-            "`accelerate launch`"
+            "expected fsdp_state_dict_type FULL_STATE_DICT, for complete weights, got "
+            f"{plugin.state_dict_type.name}; change the config of `accelerate launch`"
         )
 
 

@@ -101,9 +101,7 @@ def _rows(micro: MicroBatch) -> list[_Row]:
 
 
 def _batch(rows: list[_Row], settings: UpdateSettings) -> UpdateBatch:
-    columns: dict[str, Any] = {
-        name: tuple(row[name] for row in rows) for name in rows[0]
-    }
+    columns: dict[str, Any] = {n: tuple(row[n] for row in rows) for n in rows[0]}
     for name in ("row", "group", "prompt"):
         columns[name] = np.array(columns[name], np.int64)
     columns["rewards"] = np.stack(columns["rewards"])

@@ -49,17 +49,15 @@ RewardFunction = Callable[..., list[float]]
 def train(config: TrainConfig, run: Path, *, progress: Progress | None = None) -> None:
     """Train, or resume the training in `run` with the same config.
 
-    Finished work is reused: imitation has a directory of its own, and Dr-GRPO resumes
-    from the newest complete checkpoint. A run that was killed anywhere and resumed has
-    the same bits as one that was never stopped.
+    Finished imitation is reused, and Dr-GRPO resumes from the newest complete
+    checkpoint. A resumed run has the same bits as one that was never stopped.
     """
     if (run / "config.json").is_file():
         _require_same(read_config(run), as_saved(config, run), run)
     if config.predict_every and sharded():
         raise InvalidValue(
             "expected predict_every=0 for a sharded model (FSDP, DeepSpeed), got "
-            f"predict_every={config.predict_every}; set it to 0, or train with data "
-            "parallelism"
+            f"{config.predict_every}; set it to 0, or train with data parallelism"
         )
     trackers(config.report_to)
     intervention = trainable(config.intervention)
@@ -76,7 +74,6 @@ def train(config: TrainConfig, run: Path, *, progress: Progress | None = None) -
 
 
 def _require_same(saved: TrainConfig, config: TrainConfig, run: Path) -> None:
-    """Raise if the settings differ from those of the run, except for more steps."""
     longer = replace(saved, steps=max(saved.steps, config.steps))
     changed = difference(as_json(asdict(longer)), as_json(asdict(config)))
     if changed is not None:
@@ -90,15 +87,13 @@ def prolong(run: Path, additional_steps: int = 0) -> TrainConfig:
     """Return the config of a run, with more steps to take."""
     if additional_steps < 0:
         raise InvalidValue(
-            f"expected additional steps from 0, got {additional_steps}; give the "
-            "number of steps to add"
+            f"expected additional steps from 0, got {additional_steps}; give more"
         )
     config = read_config(run)
     return replace(config, steps=config.steps + additional_steps)
 
 
 def _write_config(config: TrainConfig, run: Path, task: Task) -> None:
-    """Write the config on one process, once all have compared the run's problems."""
     problems = _problems_key(config, task)
     before = (sealed_settings(run) or {}).get("problems")
     if before is not None and before != problems:
@@ -116,7 +111,6 @@ def _write_config(config: TrainConfig, run: Path, task: Task) -> None:
 
 
 def _problems_key(config: TrainConfig, task: Task) -> str:
-    """Return the content key of the training problems and those of predictions."""
     problems = list(task.problems(Split.TRAIN, config.problems))
     if config.predict_every:
         problems += task.problems(Split.TEST, config.predict_prompts)
@@ -126,7 +120,6 @@ def _problems_key(config: TrainConfig, task: Task) -> str:
 def _start(
     config: TrainConfig, task: Task, run: Path, progress: Progress | None
 ) -> Policy:
-    """Return the policy that Dr-GRPO starts from."""
     directory = run / "imitation"
     if config.imitation.steps:
         try:
@@ -140,20 +133,16 @@ def _start(
 
 
 def _fresh(config: TrainConfig) -> Policy:
-    policy = load_policy(config.policy)
-    if config.adapter is None:
+    policy, adapter = load_policy(config.policy), config.adapter
+    if adapter is None:
         return policy
-    return add_adapter(policy, **asdict(config.adapter), seed=config.seed)
+    return add_adapter(policy, **asdict(adapter), seed=config.seed)
 
 
 def prompt_table(task: Task, problems: Sequence[Problem]) -> Any:
     """Return TRL's training set: per problem its prompt and its index."""
-    return Dataset.from_dict(
-        {
-            "prompt": [task.prompt(problem) for problem in problems],
-            "problem": list(range(len(problems))),
-        }
-    )
+    prompts = [task.prompt(problem) for problem in problems]
+    return Dataset.from_dict({"prompt": prompts, "problem": range(len(problems))})
 
 
 def reward_functions(
@@ -170,29 +159,23 @@ def reward_functions(
     def score(problem: int, response: str) -> Score:
         return task.score(problems[problem], response)
 
-    def answer(
-        *, completions: list[str], problem: list[int], **other: Any
-    ) -> list[float]:
-        pairs = zip(problem, completions, strict=True)
-        return [score(i, response).answer for i, response in pairs]
+    def part(name: str) -> RewardFunction:
+        def reward(
+            *, completions: list[str], problem: list[int], **_: Any
+        ) -> list[float]:
+            pairs = zip(problem, completions, strict=True)
+            return [getattr(score(i, response), name) for i, response in pairs]
 
-    def format(
-        *, completions: list[str], problem: list[int], **other: Any
-    ) -> list[float]:
-        pairs = zip(problem, completions, strict=True)
-        return [score(i, response).format for i, response in pairs]
+        reward.__name__ = name
+        return reward
 
-    return answer, format
+    return part("answer"), part("format")
 
 
 def accumulation_steps(
     *, prompts: int, responses: int, micro_batch: int, processes: int
 ) -> int:
-    """Return the number of micro-batches per process and update.
-
-    A micro-batch holds complete prompt groups, and the update is the same for any
-    number of processes.
-    """
+    """Return the number of micro-batches per process and update."""
     if micro_batch % responses:
         raise InvalidValue(
             f"expected micro-batches of complete groups of {responses} responses, got "
@@ -240,11 +223,8 @@ def _instruments(config: TrainConfig, task: Task, policy: Policy) -> list[Instru
     if config.predict_every:
         held_out = task.problems(Split.TEST, config.predict_prompts)
         tokens = [policy.tokenizer(task.prompt(p))["input_ids"] for p in held_out]
-        instruments.append(
-            PredictedChange(
-                every=config.predict_every, prompts=tokens, seed=config.seed
-            )
-        )
+        every, seed = config.predict_every, config.seed
+        instruments.append(PredictedChange(every=every, prompts=tokens, seed=seed))
     return instruments
 
 
@@ -255,7 +235,6 @@ def _arguments(config: TrainConfig, run: Path) -> Any:
         micro_batch=config.micro_batch,
         processes=processes().num_processes,
     )
-    beta1, beta2 = config.betas
     return GRPOConfig(
         output_dir=str(run),
         loss_type="dr_grpo",
@@ -269,8 +248,8 @@ def _arguments(config: TrainConfig, run: Path) -> Any:
         num_iterations=config.iterations,
         learning_rate=config.learning_rate,
         lr_scheduler_type="constant",
-        adam_beta1=beta1,
-        adam_beta2=beta2,
+        adam_beta1=config.betas[0],
+        adam_beta2=config.betas[1],
         weight_decay=config.weight_decay,
         max_grad_norm=config.max_grad_norm,
         temperature=config.temperature,

@@ -31,12 +31,7 @@ class ShowProgress(TrainerCallback):
         self.progress = progress
 
     def on_log(
-        self,
-        args: Any,
-        state: Any,
-        control: Any,
-        logs: Mapping[str, float] | None = None,
-        **kwargs: Any,
+        self, args: Any, state: Any, control: Any, logs: Any = None, **kwargs: Any
     ) -> None:
         """Report the step that was logged."""
         # The last log of a training is a summary, not a step.
@@ -63,11 +58,8 @@ def without_bars() -> Iterator[None]:
 
 
 def trackers(report_to: str) -> list[str]:
-    """Return the trackers that `report_to` names, separated by commas.
-
-    Raises if transformers does not know one, or if it is not installed. Transformers
-    itself would raise only when Dr-GRPO starts, after imitation.
-    """
+    """Return the trackers that `report_to` names; raise if one cannot be used."""
+    # Transformers itself would raise only when Dr-GRPO starts, after imitation.
     if report_to == "none":
         return []
     names = report_to.split(",")
@@ -101,8 +93,7 @@ class DropUndefined(TrainerCallback):
 
 def without_host_name(callback: TrainerCallback) -> TrainerCallback:
     """Replace transformers' TensorBoard callback by ours; return others as they are."""
-    plain = type(callback) is TensorBoardCallback
-    return TensorBoardEvents() if plain else callback
+    return TensorBoardEvents() if type(callback) is TensorBoardCallback else callback
 
 
 _Untyped: Any = TensorBoardCallback

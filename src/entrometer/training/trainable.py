@@ -6,8 +6,7 @@ from typing import Any
 from entrometer.errors import InvalidValue
 from entrometer.interventions import Intervention, intervention
 
-_AVAILABLE_TABLES = ("concentration",)
-"""Optional tables that a trainer can compute."""
+_AVAILABLE_TABLES = ("concentration",)  #: Optional tables that a trainer can compute.
 
 _PLAIN_LOSS: Mapping[str, Any] = {
     "loss_type": "dr_grpo",
@@ -40,11 +39,7 @@ def trainable(text: str) -> Intervention:
 
 
 def needs_lookahead(chosen: Intervention, micro_batch: int) -> bool:
-    """Whether the loss of a micro-batch depends on the others of its update.
-
-    If so, an extra forward pass without gradients runs over the responses of the update
-    before its first micro-batch.
-    """
+    """Whether the loss of a micro-batch depends on the others of its update."""
     fits = chosen.micro_batch > 0 and micro_batch % chosen.micro_batch == 0
     return bool(chosen.remedy.needs) or not (chosen.remedy.by_token or fits)
 
@@ -56,9 +51,9 @@ def require_lookahead_supported(
     if deepspeed:
         raise InvalidValue(
             f"expected data parallelism or FSDP for {str(chosen)!r}, whose statistics "
-            "are over a complete update, got DeepSpeed, with which the lookahead pass "
-            "was never tested; change the config of `accelerate launch`, or set "
-            "micro_batch=N with N the responses per micro-batch"
+            "are over a complete update, got DeepSpeed, with which that was never "
+            "tested; change the launch config, or set micro_batch=N with N the "
+            "responses per micro-batch"
         )
     if fsdp and chosen.remedy.needs:
         raise InvalidValue(
@@ -76,12 +71,10 @@ def require_plain_loss(trainer: Any) -> None:
     if trainer.aux_loss_enabled:
         wrong.append("router_aux_loss_coef")
     if wrong:
-        name = wrong[0]
-        expected = _PLAIN_LOSS.get(name, False)
+        expected = _PLAIN_LOSS.get(wrong[0], False)
         raise InvalidValue(
-            f"expected {name}={expected!r} with an intervention, which defines the "
-            f"complete loss, got {getattr(trainer.args, name)!r}; change it, or leave "
-            "the intervention out"
+            f"expected {wrong[0]}={expected!r} with an intervention, which defines the "
+            f"complete loss, got {getattr(trainer.args, wrong[0])!r}; change either"
         )
 
 

@@ -35,8 +35,8 @@ logger = logging.getLogger(__name__)
 
 _STAGE = ".saving"
 
+# File with the settings of the next step, for an intervention that adapts.
 _ADAPTED = "intervention.json"
-"""File with the settings of the next step, for an intervention that adapts."""
 
 
 class EpochSampler(RepeatSampler):  # type: ignore[misc]
@@ -53,9 +53,8 @@ class EpochSampler(RepeatSampler):  # type: ignore[misc]
 class Trainer(FsdpTrainer, Intervened, GRPOTrainer):  # type: ignore[misc]
     """A `GRPOTrainer` with instruments that can be stopped and resumed anywhere.
 
-    A checkpoint also holds what TRL leaves out: the generation window and the position
-    in it. It appears under its name only when it is complete, and its manifest is
-    written last. The first checkpoint is saved before the first step.
+    A checkpoint also holds the generation window and the position in it. It appears
+    under its name only when complete. The first is saved before the first step.
     """
 
     def __init__(self, *args: Any, base: str | None = None, **kwargs: Any) -> None:
@@ -107,10 +106,6 @@ class Trainer(FsdpTrainer, Intervened, GRPOTrainer):  # type: ignore[misc]
     def create_model_card(self, *args: Any, **kwargs: Any) -> None:
         """Write no model card, which TRL would save with every checkpoint."""
 
-    def _send_telemetry(self) -> None:
-        # TRL reports every new trainer to the hub unless the environment forbids it.
-        pass
-
     def _get_train_sampler(self, dataset: Any = None) -> Any:
         sampler = super()._get_train_sampler(dataset)
         # TRL chooses the arguments of its sampler; only the class is replaced, so that
@@ -153,9 +148,8 @@ class Trainer(FsdpTrainer, Intervened, GRPOTrainer):  # type: ignore[misc]
                 # Sealed, then renamed: a checkpoint with its name is complete.
                 publish(stage / name, self.run / name)
                 # Transformers rotated the staging directory, which has no old ones.
-                rotate_checkpoints(
-                    str(self.run), save_total_limit=self.args.save_total_limit
-                )
+                limit = self.args.save_total_limit
+                rotate_checkpoints(str(self.run), save_total_limit=limit)
         self.accelerator.wait_for_everyone()
 
     @contextmanager
@@ -180,7 +174,6 @@ class Trainer(FsdpTrainer, Intervened, GRPOTrainer):  # type: ignore[misc]
             )
 
     def _save_rest(self, directory: Path) -> None:
-        """Save the generation window of each process and the states of instruments."""
         directory.mkdir(parents=True, exist_ok=True)
         between = self._step % (self.args.steps_per_generation * self.num_iterations)
         window = {
@@ -200,13 +193,11 @@ class Trainer(FsdpTrainer, Intervened, GRPOTrainer):  # type: ignore[misc]
         # Transformers calls this once per training, after weights are loaded and before
         # `on_train_begin`: the last point where everything to be restored exists.
         super()._load_optimizer_and_scheduler(checkpoint)
-        if checkpoint is not None:
-            self._load_rest(Path(checkpoint))
-
-    def _load_rest(self, directory: Path) -> None:
-        window = torch.load(
-            directory / self._window_name(), map_location="cpu", weights_only=True
-        )
+        if checkpoint is None:
+            return
+        directory = Path(checkpoint)
+        file = directory / self._window_name()
+        window = torch.load(file, map_location="cpu", weights_only=True)
         self._step = window["step"]
         device = self.accelerator.device
         self._buffered_inputs = send_to_device(window["inputs"], device)
@@ -222,7 +213,6 @@ class Trainer(FsdpTrainer, Intervened, GRPOTrainer):  # type: ignore[misc]
         return f"window_{self.accelerator.process_index}.pt"
 
     def _about(self) -> dict[str, Any]:
-        """Return the settings that a resumed run must share with a checkpoint."""
         return {
             "accumulation": self.args.gradient_accumulation_steps,
             "instruments": [type(i).__name__ for i in self.instruments],
@@ -234,7 +224,6 @@ class Trainer(FsdpTrainer, Intervened, GRPOTrainer):  # type: ignore[misc]
         } | self.about_intervention()
 
     def _recorded_since_last(self) -> list[Path]:
-        """Return the updates recorded since the last checkpoint, to seal them too."""
         step = self.state.global_step
         last = max((n for n, _ in checkpoints(self.run) if n < step), default=0)
         paths = (update_path(self.run, n) for n in range(last + 1, step + 1))

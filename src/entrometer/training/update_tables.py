@@ -16,22 +16,14 @@ from entrometer.interventions import PLAIN, Intervention, TokenTables, intervent
 from entrometer.passes.head import VocabularyHead
 from entrometer.training.instruments import trained_policy
 
-CHANGED = 1e-6
-"""Relative difference from plain Dr-GRPO above which a token counts as changed."""
+CHANGED = 1e-6  #: Relative difference from plain Dr-GRPO of a changed token.
 
+# Other inputs that TRL passes to the model, by its names.
 _MEDIA_INPUTS = (
-    "pixel_values",
-    "image_grid_thw",
-    "num_images",
-    "pixel_attention_mask",
-    "spatial_shapes",
-    "num_tiles",
-    "image_sizes",
-    "token_type_ids",
-    "mm_token_type_ids",
-    "image_position_ids",
+    *("pixel_values", "image_grid_thw", "num_images", "pixel_attention_mask"),
+    *("spatial_shapes", "num_tiles", "image_sizes", "token_type_ids"),
+    *("mm_token_type_ids", "image_position_ids"),
 )
-"""Other inputs that TRL passes to the model, by its names."""
 
 
 class Rows(NamedTuple):
@@ -117,44 +109,29 @@ def token_tables(
 class LossGradient(NamedTuple):
     """Loss of a batch, and its derivatives with respect to the tables of each token."""
 
-    alpha: Float[Tensor, "B T"]
-    r"""$-\partial L/\partial S$."""
-
-    gamma: Float[Tensor, "B T"]
-    r"""$-\partial L/\partial H$."""
-
-    changed: Bool[Tensor, "B T"]
-    r"""Whether $\alpha$ differs from that of plain Dr-GRPO."""
-
-    loss: float
-    """$L$ itself."""
+    alpha: Float[Tensor, "B T"]  #: $-\partial L/\partial S$.
+    gamma: Float[Tensor, "B T"]  #: $-\partial L/\partial H$.
+    changed: Bool[Tensor, "B T"]  #: Whether $\alpha$ differs from plain Dr-GRPO's.
+    loss: float  #: $L$ itself.
 
     def at(self, rows: Int[Tensor, " n"], length: int) -> "LossGradient":
         """Return the derivatives of some rows, cut to the length of their padding."""
-        return LossGradient(
-            alpha=self.alpha[rows, :length],
-            gamma=self.gamma[rows, :length],
-            changed=self.changed[rows, :length],
-            loss=self.loss,
-        )
+        alpha, gamma, changed = (x[rows, :length] for x in self[:3])
+        return LossGradient(alpha, gamma, changed, self.loss)
 
 
 def loss_gradient(chosen: Intervention, tables: TokenTables) -> LossGradient:
     """Return the loss of an intervention and its derivatives."""
     alpha, gamma = chosen.coefficients(tables)
     plain = intervention(PLAIN).coefficients(tables).alpha
-    larger = torch.maximum(alpha.abs(), plain.abs())
-    changed = (alpha - plain).abs() > CHANGED * larger
+    changed = (alpha - plain).abs() > CHANGED * torch.maximum(alpha.abs(), plain.abs())
     return LossGradient(alpha, gamma, changed, float(chosen.loss(tables)))
 
 
 @contextmanager
 def lookahead_mode(trainer: Any) -> Iterator[None]:
-    """Run a forward pass ahead of the step: no gradients, random state restored.
-
-    Dropout then drops the same units in both passes, so that both see one policy, and
-    training draws the same numbers as without this pass.
-    """
+    """Run a forward pass ahead of the step: no gradients, random state restored."""
+    # Dropout then drops the same units in both passes, so that both see one policy.
     device = trainer.accelerator.device
     devices = [] if device.type == "cpu" else [device]
     with (
@@ -196,7 +173,6 @@ def lookahead_rows(
 
 @contextmanager
 def _last_hidden_states(trainer: Any, wanted: bool) -> Iterator[list[Tensor]]:
-    """Collect the last hidden states of forward passes made inside, if wanted."""
     collected: list[Tensor] = []
     if not wanted:
         yield collected
@@ -219,10 +195,10 @@ def _surplus(
 ) -> Float[Tensor, "B T"]:
     r"""Return $\sum_v p_v^2(\log p_v + H)$ before each counted token."""
     policy = trained_policy(trainer, "concentration")
-    weight = policy.head_weight
+    # In float32 at least: a log-probability in bfloat16 has two digits.
+    dtype = torch.promote_types(policy.head_weight.dtype, torch.float32)
     head = VocabularyHead(
-        # In float32 at least: a log-probability in bfloat16 has two digits.
-        weight=weight.to(torch.promote_types(weight.dtype, torch.float32)),
+        weight=policy.head_weight.to(dtype),
         softcap=policy.softcap,
         temperature=trainer.temperature,
     )

@@ -12,11 +12,9 @@ from entrometer.calculus import adamw_update, dot, norm
 from entrometer.engine import LocalEngine, quiet
 from entrometer.errors import EntrometerError
 from entrometer.experiments.compare.config import CompareConfig
-from entrometer.experiments.compare.frontier import choices
-from entrometer.experiments.compare.plan import follow_up, plan
-from entrometer.experiments.compare.slopes import measured
+from entrometer.experiments.compare.plan import follow_up, plan, variants
+from entrometer.experiments.compare.slopes import choices, measured
 from entrometer.experiments.compare.summary import summarize
-from entrometer.experiments.compare.variants import variants
 from entrometer.experiments.requests import Minibatch, PolicyAfterStep, Worker
 from entrometer.experiments.run import missing, run_requests
 from entrometer.experiments.token_influence.requests import read_fold_gradients
@@ -294,9 +292,9 @@ def test_advice_is_chosen_by_the_other_half(config, compared):
     found = summarize(
         config, replace(read_tables(compared, CompareTables), outcomes=lucky)
     )
-    named = [s for s in found["sentences"] if "that chooses names" in s]
+    named = [s for s in found["sentences"] if "that chooses selects" in s]
     assert named
-    assert not any(f"names {first.settings};" in s for s in named)
+    assert not any(f"selects {first.settings};" in s for s in named)
 
 
 def test_the_share_of_a_minibatch_is_what_adamw_gives_it(trained, compared):
@@ -330,7 +328,7 @@ def test_what_would_raise_entropy_when_kept_up_is_warned_of(config, compared):
         found[gain] = [w for w in said["warnings"] if "rises instead" in w]
     assert not found[0.09]
     assert found[0.11]
-    assert all("kept up, grpo can" in warning for warning in found[0.11])
+    assert all("stays on, grpo can" in warning for warning in found[0.11])
 
 
 @pytest.mark.parametrize("which", ["dr-grpo", "grpo"])

@@ -50,7 +50,7 @@ def pulled(worker, moved, alpha):
     """Gradient of the responses with these weights on their scores."""
     policy = worker.checkpoint(moved.point.subject).policy
     weights = GradientWeights(S=alpha, H=np.zeros_like(alpha))
-    return passes.vjp(policy, moved.rollouts, weights).gradient
+    return passes.vjp(policy, moved.batch.rollouts, weights).gradient
 
 
 def test_blocks_add_up_to_the_slope_of_the_batch_on_itself(opened, rows):
@@ -61,8 +61,8 @@ def test_blocks_add_up_to_the_slope_of_the_batch_on_itself(opened, rows):
         moved.responses, moved.here, whole, weighting=Weighting.PER_DECISION
     )
     policy = worker.checkpoint(moved.point.subject).policy
-    X = passes.vjp(policy, moved.rollouts, weights).gradient
-    Y = adjoint(pulled(worker, moved, moved.alpha), step)
+    X = passes.vjp(policy, moved.batch.rollouts, weights).gradient
+    Y = adjoint(pulled(worker, moved, moved.batch.alpha), step)
     own = [d for d in rows.diagonals if d.update == moved.plan.name]
     assert sum(d.value for d in own) == pytest.approx(dot(X, Y).item(), rel=1e-10)
     assert sum(d.pairs for d in own) == moved.responses.count**2
@@ -75,8 +75,8 @@ def test_the_diagonal_of_a_response_is_what_its_part_does_to_itself(opened):
     found = read_columns(moved.plan.blocks.path(worker.store))
     i = int(np.argmax(np.abs(found["self"])))
     alone = moved.responses.spread(np.arange(moved.responses.count) == i)
-    v = adjoint(pulled(worker, moved, moved.alpha * alone), step)
-    (tangents,) = passes.jvp(policy, moved.rollouts, [v]).tangents
+    v = adjoint(pulled(worker, moved, moved.batch.alpha * alone), step)
+    (tangents,) = passes.jvp(policy, moved.batch.rollouts, [v]).tangents
     weights = entropy_gradient_weights(
         moved.responses,
         moved.here,
@@ -102,8 +102,8 @@ def test_every_score_is_judged_at_both_levels(opened, rows):
     }
     assert {s.target for s in own} == {"entropy", "entropy alone"}
     # Only what the loss pulls on has an influence to be ranked.
-    pulled = moved.responses.total(np.abs(moved.alpha)) != 0
-    assert {s.count for s in own} == {np.count_nonzero(moved.alpha), pulled.sum()}
+    pulled = moved.responses.total(np.abs(moved.batch.alpha)) != 0
+    assert {s.count for s in own} == {np.count_nonzero(moved.batch.alpha), pulled.sum()}
 
 
 def test_the_most_draining_are_chosen_by_the_even_folds_alone(opened, config):
@@ -111,11 +111,11 @@ def test_the_most_draining_are_chosen_by_the_even_folds_alone(opened, config):
     found = chosen(config, moved)
     assert tuple(found) == WAYS
     sizes = {places.size for places in found.values()}
-    assert sizes == {round(config.remove * moved.alpha.size)}
+    assert sizes == {round(config.remove * moved.batch.alpha.size)}
     even = moved.parts["entropy"][:, [0, 2]].sum(axis=1)
     left = np.delete(even, found["influence"])
     assert even[found["influence"]].max() <= left[left != 0].min()
-    assert all(moved.alpha[places].all() for places in found.values())
+    assert all(moved.batch.alpha[places].all() for places in found.values())
     other = moved.parts["entropy"].copy()
     other[:, 1::2] = 0.0
     again = chosen(config, replace(moved, parts=moved.parts | {"entropy": other}))
@@ -127,9 +127,9 @@ def test_prediction_is_the_difference_that_two_steps_make(opened):
     worker, moved = opened
     step = moved.plan.step.read(worker.store)
     policy = worker.checkpoint(moved.point.subject).policy
-    tokens = np.flatnonzero(moved.alpha)[::3]
-    taken = np.isin(np.arange(moved.alpha.size), tokens)
-    part = adjoint(pulled(worker, moved, moved.alpha * taken), step)
+    tokens = np.flatnonzero(moved.batch.alpha)[::3]
+    taken = np.isin(np.arange(moved.batch.alpha.size), tokens)
+    part = adjoint(pulled(worker, moved, moved.batch.alpha * taken), step)
     without = {name: x - part[name] for name, x in step.direction.items()}
     judge, columns = moved.evaluation.half(1)
     eta, entropy, reward = 1e-6, 0.0, 0.0
@@ -165,10 +165,10 @@ def test_taking_nothing_out_is_the_whole_step(opened, config):
     worker, moved = opened
     (planned,) = follow_up(config, [moved.point], worker.store)
     (check,) = (u.check for u in planned.updates if u.name == moved.plan.name)
-    nothing = replace(check.removals[0].step, loss=WithoutTokens(places=()))
+    nothing = replace(check[1].step, loss=WithoutTokens(places=()))
     batch, whole = (s.read_batch(worker.store) for s in (nothing, moved.plan.step))
     assert np.array_equal(batch.alpha, whole.alpha)
-    taken = check.removals[0].step
+    taken = check[1].step
     assert not taken.read_batch(worker.store).alpha[list(taken.loss.places)].any()
     assert taken.key != moved.plan.step.key
 
@@ -176,4 +176,4 @@ def test_taking_nothing_out_is_the_whole_step(opened, config):
 def test_no_check_is_made_where_none_is_asked_for(config, influenced):
     without = replace(config, remove=0.0)
     (point,) = follow_up(without, plan(without), influenced / "passes")
-    assert all(update.check is None for update in point.updates)
+    assert not any(update.check for update in point.updates)

@@ -317,7 +317,7 @@ def test_fewer_prompts_than_folds_are_refused(config):
     [
         ({"folds": 1, "remove": 0.0}, "folds of at least 2"),
         ({"folds": 3}, "at least 4 folds"),
-        ({"remove": 1.0}, "remove from 0 below 1"),
+        ({"remove": 1.0}, "remove of at least 0 and below 1"),
         ({"past": -1}, "past of at least 0"),
     ],
 )

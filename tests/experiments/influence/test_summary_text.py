@@ -47,19 +47,25 @@ def told(influences=(-1.0,) * 200, **changed):
 def test_sentences_say_what_and_how_much():
     said = told()
     assert "each of 200 tokens" in said["sentences"][0]
-    assert "64 prompts with a response each, in 8 folds" in said["sentences"][0]
-    assert "by -0.03 [-0.032, -0.028] nats a token" in said["sentences"][1]
-    assert "1% of the tokens carries 1%" in said["sentences"][1]
+    assert "64 prompts with one response each, in 8 folds" in said["sentences"][0]
+    assert "by -0.03 [-0.032, -0.028] nats per token" in said["sentences"][1]
+    assert "1% of the tokens have 1%" in said["sentences"][1]
     assert said["warnings"] == []
 
 
 @pytest.mark.parametrize(
     ("given", "warning"),
     [
-        ({"entropy_history": (40.0, 39.0, 41.0)}, "most of the slope is history"),
-        ({"entropy_batch": (-30.0, -62.0, 2.0)}, "effect on entropy is not told"),
-        ({"reward_batch": (1.0, -1.0, 3.0)}, "effect on reward is not told"),
-        ({"influences": (-900.0,) + (1.0,) * 199}, "carries 82%"),
+        (
+            {"entropy_history": (40.0, 39.0, 41.0)},
+            "momentum of earlier batches",
+        ),
+        (
+            {"entropy_batch": (-30.0, -62.0, 2.0)},
+            "entropy is not distinguishable",
+        ),
+        ({"reward_batch": (1.0, -1.0, 3.0)}, "reward is not distinguishable"),
+        ({"influences": (-900.0,) + (1.0,) * 199}, "have 82%"),
     ],
 )
 def test_each_danger_is_told(given, warning):
@@ -71,7 +77,7 @@ def test_each_danger_is_told(given, warning):
 def test_a_batch_without_influence_has_no_share_that_few_tokens_carry():
     nothing = (0.0, 0.0, 0.0)
     said = told((0.0,) * 5, entropy_batch=nothing, entropy_history=nothing)
-    assert "carries" not in said["sentences"][1]
+    assert "1% of the tokens" not in said["sentences"][1]
     assert "nan" not in said["sentences"][1]
 
 

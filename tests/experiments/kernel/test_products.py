@@ -7,9 +7,14 @@ import torch
 from entrometer import calculus
 from entrometer.errors import InvalidValue
 from entrometer.experiments.kernel import products
-from entrometer.experiments.kernel.operator import kernel_operator, top_eigenvalues
-from entrometer.experiments.kernel.products import cross_kernel, kernels
-from entrometer.experiments.kernel.rows import Slab, sweeps
+from entrometer.experiments.kernel.products import (
+    Slab,
+    cross_kernel,
+    kernel_operator,
+    kernels,
+    sweeps,
+    top_eigenvalues,
+)
 from entrometer.experiments.update import StepVectors
 from entrometer.experiments.update_batch import Batch
 from entrometer.passes import layout

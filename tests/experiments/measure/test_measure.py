@@ -37,7 +37,7 @@ def test_the_directory_is_complete(measured):
     assert (about["kind"], about["finished"]) == ("measure", True)
     assert {p.name for p in measured.iterdir()} == {
         *("about.json", "config.json", "manifest.json", "summary.json"),
-        *("passes", "results"),
+        *(".lock", "passes", "results"),
     }
 
 

@@ -1,4 +1,4 @@
-"""What a careful colleague would warn of, on rows made for it."""
+"""Sentences and warnings of a summary, on rows made for it."""
 
 import math
 from dataclasses import fields, replace
@@ -58,7 +58,7 @@ def test_two_sentences_say_what_and_how_much():
         ({}, {"eta_star": 5e-5}, "beyond eta"),
         ({"effective_samples": 31.0}, {}, "less than half"),
         ({}, {"floor": 4e-3}, "float64"),
-        ({"observed_high": 0.001}, {}, "told from 0"),
+        ({"observed_high": 0.001}, {}, "includes 0"),
     ],
 )
 def test_each_danger_is_told(change, term, warning):

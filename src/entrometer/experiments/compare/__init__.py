@@ -11,6 +11,7 @@ from entrometer.text import interval, table
 
 
 def _steps() -> Steps:
+    # Imported when called, so that --help does not load torch.
     from entrometer.experiments.compare.collect import collect
     from entrometer.experiments.compare.plan import follow_up, plan
     from entrometer.experiments.compare.summary import summarize
@@ -19,67 +20,50 @@ def _steps() -> Steps:
 
 
 def _page() -> PageParts[CompareTables]:
+    # Imported on use: figures import matplotlib.
     from entrometer.report.compare import PARTS
 
     return PARTS
 
 
-def _text(found: CompareTables) -> Sequence[str]:
-    points = dict.fromkeys(
-        (o.checkpoint, o.update, o.minibatch) for o in found.outcomes
-    )
-    # Differences from a step without signal are no comparison of remedies.
-    silent = {
-        (s.checkpoint, s.update, s.minibatch)
-        for s in found.signal
-        if s.groups_with_signal == 0
-    }
-    return [
-        _point(
-            name,
-            [
-                o
-                for o in found.outcomes
-                if o.tried and (o.checkpoint, o.update, o.minibatch) == name
-            ],
-        )
-        for name in points
-        if name not in silent
-    ]
+def _text(tables: CompareTables) -> Sequence[str]:
+    from entrometer.experiments.compare.summary import points_of, points_without_signal
+
+    # Differences from a step without signal do not compare remedies.
+    silent = points_without_signal(tables)
+    points = points_of(tables.outcomes).items()
+    return [_point(name, pairs) for name, pairs in points if name not in silent]
 
 
-def _point(name: tuple[str, str, str], own: list[Outcome]) -> str:
-    cells: dict[str, dict[str, Outcome]] = {}
-    for o in own:
-        cells.setdefault(o.settings, {})[o.objective] = o
-    same = [name for name, both in cells.items() if both["entropy"].changed == 0]
-    ranked = sorted(
-        (both for both in cells.values() if both["entropy"].changed > 0),
-        key=lambda both: -both["entropy"].told_gain.value,
-    )
+def _point(name: str, pairs: Sequence[tuple[Outcome, Outcome]]) -> str:
+    same = [entropy.settings for entropy, _ in pairs if entropy.changed == 0]
+    changed = [pair for pair in pairs if pair[0].changed > 0]
     rows = [
         [
-            both["entropy"].settings,
-            f"{both['entropy'].changed:.1%}",
-            *(interval(*both[x].told_gain) for x in ("entropy", "reward")),
-            _below(both["reward"]),
+            *(entropy.settings, f"{entropy.changed:.1%}"),
+            *(interval(*o.told_gain) for o in (entropy, reward)),
+            _distance(reward),
         ]
-        for both in ranked
+        for entropy, reward in sorted(changed, key=lambda x: -x[0].told_gain.value)
     ]
     heads = ["intervention", "tokens", "entropy", "reward", "below the frontier"]
-    eta, share = own[0].eta, own[0].share
+    eta, share = pairs[0][0].eta, pairs[0][0].share
     return (
-        f"{', '.join(name)}: against plain Dr-GRPO, a step of {eta:.3g}\n"
+        f"{name}: against plain Dr-GRPO, a step of {eta:.3g}\n"
         + table(heads, rows, label_columns=1)
+        # Plain itself is the first of those that equal plain.
         + f"\nas plain: {', '.join(same[1:]) or 'none'}"
-        + "\nNats a token, and reward a response, more than plain's step; tokens that "
-        "are treated otherwise;\nbrackets: 95% intervals on prompts that chose nothing."
-        f"\nThe minibatch is {share:.0%} of the step, momentum the rest: what is kept "
-        f"up comes to at most {1 / share:.3g} times its gain a step."
+        + "\nEntropy (nats per token) and reward (per response) minus those of plain's "
+        "step; tokens whose weight\ndiffers from plain's; brackets: 95% intervals on "
+        "prompts that did not choose tokens.\n"
+        f"The minibatch makes {share:.0%} of the step, momentum the rest: an "
+        f"intervention that stays on gains at most {1 / share:.3g} times as much per "
+        "step."
     )
 
 
-def _below(o: Outcome) -> str:
+def _distance(o: Outcome) -> str:
+    # The frontier ends where no choice of tokens raises entropy further.
     if math.isnan(o.below):
         return "beyond its end"
     return interval(o.below, o.below_low, o.below_high)

@@ -1,19 +1,26 @@
-"""From the tables of passes to the rows of a comparison; no model in hand."""
+"""Rows of the result tables, from the tables that passes wrote; needs no model."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
-from entrometer.estimators import Estimate, Linearised, Tables
+from entrometer.estimators import Tables
 from entrometer.experiments.compare.config import CompareConfig
-from entrometer.experiments.compare.frontier import below, choices, frontier
 from entrometer.experiments.compare.plan import PointPlan, Trial, changed
-from entrometer.experiments.compare.slopes import Measured, measured
-from entrometer.experiments.compare.variants import Variant
-from entrometer.experiments.estimate_fields import estimate_fields
-from entrometer.experiments.token_influence.halves import OBJECTIVES, by_half, change
+from entrometer.experiments.compare.slopes import (
+    CHOOSING,
+    HELD_OUT,
+    Measured,
+    Slopes,
+    choices,
+    distance_to_frontier,
+    frontier,
+    measured,
+)
+from entrometer.experiments.result_fields import estimate_fields, update_signal
+from entrometer.experiments.token_influence.gradients import by_objective
+from entrometer.experiments.token_influence.halves import OBJECTIVES, change
 from entrometer.experiments.update_batch import Batch
 from entrometer.runs.columns import read_columns, read_table
 from entrometer.runs.tables.compare import CompareTables, Outcome, Remedy
@@ -23,141 +30,102 @@ from entrometer.runs.tables.signal import UpdateSignal
 def collect(
     config: CompareConfig, points: Sequence[PointPlan], store: Path
 ) -> CompareTables:
-    """All rows, from a store that has every pass of the plans."""
-    tables = CompareTables()
+    """Return all rows, from a store that has every pass of the plans."""
+    # The frontier is built from the lowest price to the highest.
+    tables, prices = CompareTables(), sorted(config.prices)
     for point in points:
-        found = measured(point, store)
-        treated = [
-            found.batch.treated(v.intervention, found.tables) for v in point.variants
-        ]
-        prices = sorted(config.prices)
-        chosen = choices(found, prices)
-        tables.frontier.extend(frontier(found, chosen, prices))
-        tables.outcomes.extend(_outcomes(found, treated, chosen, store))
-        tables.signal.append(_signal(found))
+        m = measured(point, store)
+        treated = [m.batch.treated(v.intervention, m.tables) for v in point.variants]
+        chosen = choices(m, prices)
+        tables.frontier.extend(frontier(m, chosen, prices))
+        tables.outcomes.extend(_outcomes(m, treated, chosen, store))
+        tables.signal.append(_signal(m))
     tables.remedies.extend(_remedies(points))
     return tables
 
 
 def _outcomes(
-    found: Measured, treated: list[Batch], chosen: list[Batch], store: Path
+    measured: Measured, treated: list[Batch], chosen: list[Batch], store: Path
 ) -> Iterator[Outcome]:
-    point, V = found.point, len(treated)
-    rows = found.slopes([*treated, *chosen])
-    # Plain is the first: what is left is due to the intervention alone.
-    own = np.eye(V, V + len(chosen))
-    gains = rows.combined(own - own[0])
-    gap = below(rows, V)
+    point, V = measured.point, len(treated)
+    rows = measured.slopes([*treated, *chosen])
+    # Minus plain, the first row: momentum and weight decay cancel.
+    select = np.eye(V, V + len(chosen))
+    gains = rows.combined(select - select[0])
+    distances = distance_to_frontier(rows, V)
     trials = {t.variant: t for t in point.trials}
-    truth = _truth(found, store)
+    held_out = measured.evaluation.half(HELD_OUT).batch
     for objective in OBJECTIVES:
-        predicted, gain = rows.changes(objective, 1), gains.changes(objective, 1)
-        elsewhere = rows.changes(objective, 0)
-        plain = truth(point.trials[0], objective) if point.trials else None
+        predicted = rows.changes(objective, HELD_OUT)
+        gain = gains.changes(objective, HELD_OUT)
+        elsewhere = rows.changes(objective, CHOOSING)
+        plain = None
         for v, variant in enumerate(point.variants):
             trial = trials.get(variant)
-            seen = None if trial is None else truth(trial, objective)
+            observed = observed_gain = None
+            if trial is not None:
+                there = read_table(Tables, [trial.there.path(store)])
+                after = change(held_out, there, objective, measured.evaluation)
+                # Plain is the first; differences are paired by prompt.
+                plain = after if plain is None else plain
+                observed, observed_gain = after.estimate(), (after - plain).estimate()
+            strength = variant.strength
             yield Outcome(
-                **_named(point),
-                **_of(variant),
+                checkpoint=point.checkpoint,
+                update=point.update,
+                minibatch=point.minibatch,
+                step=point.steps,
+                eta=point.eta,
+                share=point.share,
+                name=variant.intervention.name,
+                settings=str(variant.intervention),
+                strength=np.nan if strength is None else strength,
+                tried=variant.tried,
                 changed=changed(treated[v], treated[0]),
                 objective=objective,
                 **estimate_fields("predicted", predicted[v]),
                 **estimate_fields("gain", gain[v]),
                 **estimate_fields("elsewhere", elsewhere[v]),
-                reformed=_reformed(found, trial, objective, store),
-                **_observed("observed", seen),
-                **_observed(
-                    "observed_gain",
-                    None if seen is None or plain is None else seen - plain,
+                reformed=_reformed(measured, trial, objective, store),
+                **estimate_fields("observed", observed),
+                **estimate_fields("observed_gain", observed_gain),
+                **estimate_fields(
+                    "below", distances.get(v) if objective == "reward" else None
                 ),
-                **_gap(gap.get(v) if objective == "reward" else None),
             )
 
 
-def _signal(found: Measured) -> UpdateSignal:
-    """Groups with signal, and momentum's part, on the half that judges."""
-    point = found.point
-    step = found.slopes([found.batch]).changes("entropy", 1)
-    history = found.history.changes("entropy", 1)
-    with_signal, groups = found.batch.groups_with_signal
-    return UpdateSignal(
+def _signal(measured: Measured) -> UpdateSignal:
+    point = measured.point
+    step = measured.slopes([measured.batch]).changes("entropy", HELD_OUT)
+    return update_signal(
+        measured.batch.groups_with_signal,
+        # On the held-out half, as the outcomes are.
+        measured.history.changes("entropy", HELD_OUT)[0],
         checkpoint=point.checkpoint,
         update=point.update,
         minibatch=point.minibatch,
-        groups=groups,
-        groups_with_signal=with_signal,
         eta=point.eta,
-        quantity="entropy",
         predicted=float(step.value[0]),
-        **estimate_fields("momentum", history[0]),
     )
-
-
-def _named(point: PointPlan) -> dict[str, Any]:
-    return {
-        "checkpoint": point.checkpoint,
-        "update": point.update,
-        "minibatch": point.minibatch,
-        "step": point.steps,
-        "eta": point.eta,
-        "share": point.share,
-    }
-
-
-def _of(variant: Variant) -> dict[str, Any]:
-    strength = variant.strength
-    return {
-        "name": variant.intervention.name,
-        "settings": str(variant.intervention),
-        "strength": np.nan if strength is None else strength,
-        "tried": variant.tried,
-    }
 
 
 def _reformed(
-    found: Measured, trial: Trial | None, objective: str, store: Path
+    measured: Measured, trial: Trial | None, objective: str, store: Path
 ) -> float:
+    """Return the slope along the step that AdamW makes, times the learning rate."""
     if trial is None:
         return np.nan
-    total = read_columns(trial.slope.path(store))["total"]
-    Q, number = found.evaluation.folds, list(OBJECTIVES).index(objective)
-    eta = found.point.eta
-    changes = by_half(
-        found.evaluation,
-        objective,
-        eta * total[None, number * Q : (number + 1) * Q],
-        eta * total[None, len(OBJECTIVES) * Q :],
-        which=1,
-    )
-    return float(changes.value[0])
-
-
-def _truth(found: Measured, store: Path) -> Callable[[Trial, str], Linearised]:
-    judge = found.evaluation.half(1).batch
-
-    def truth(trial: Trial, objective: str) -> Linearised:
-        there = read_table(Tables, [trial.there.path(store)])
-        return change(judge, there, objective, found.evaluation)
-
-    return truth
-
-
-def _observed(name: str, seen: Linearised | None) -> dict[str, Any]:
-    return _absent(name) if seen is None else estimate_fields(name, seen.estimate())
-
-
-def _gap(seen: Estimate | None) -> dict[str, Any]:
-    return _absent("below") if seen is None else estimate_fields("below", seen)
-
-
-def _absent(name: str) -> dict[str, Any]:
-    return {f"{name}{part}": np.nan for part in ("", "_se", "_low", "_high")}
+    # AdamW's step with its own preconditioner, unlike `predicted`.
+    slopes = by_objective(read_columns(trial.slope.path(store))["total"])
+    rows = {name: values[None] for name, values in slopes.items()}
+    changes = Slopes(measured.evaluation, measured.point.eta, rows)
+    return float(changes.changes(objective, HELD_OUT).value[0])
 
 
 def _remedies(points: Sequence[PointPlan]) -> Iterator[Remedy]:
-    every = dict.fromkeys(v.intervention for p in points for v in p.variants)
-    for chosen in every:
+    # Points share their interventions; each has one row.
+    for chosen in dict.fromkeys(v.intervention for p in points for v in p.variants):
         remedy, settings = chosen.remedy, dict(chosen.settings)
         yield Remedy(
             name=chosen.name,

@@ -1,4 +1,4 @@
-"""What a comparison of interventions is told."""
+"""Settings of `compare`."""
 
 import math
 import re
@@ -16,48 +16,44 @@ class CompareConfig(ExperimentConfig):
     """Checkpoints, updates at each, and the interventions to compare there."""
 
     interventions: tuple[str, ...] = ()
-    """`name` or `name:setting=value`; none for all that are known. The strength of one
-    without settings is swept."""
+    """Interventions as `name`, whose strength is swept, or `name:setting=value`; all
+    if none is given."""
 
     minibatches: tuple[str, ...] = ("1/1", "2/2")
-    """Where in an update: `j/J` is the j-th of J parts, after j-1 plain steps."""
+    """Parts of the update to compare on: `j/J` is part j of J, after j-1 plain
+    steps."""
 
     folds: int = 8
-    """Parts of E by prompt, half of which choose and half of which judge."""
+    """Parts of E, split by prompt: half choose tokens, the other half are held out."""
 
     eta: float = 0.0
     """Learning rate; 0 for the training's."""
 
     truth: bool = True
-    """Whether each intervention's step is formed anew and taken."""
+    """Whether each intervention's step is computed and taken."""
 
     prices: tuple[float, ...] = (0.0, 0.25, 0.5, 1.0, 2.0, 4.0, 16.0)
-    """Prices of entropy along the frontier; 1 weighs it as much as reward in all."""
+    """Prices of entropy along the frontier; at 1, the summed influence on entropy
+    weighs as much as that on reward."""
 
     AT_LEAST: ClassVar[dict[str, int]] = ExperimentConfig.AT_LEAST | {"folds": 4}
 
     def __post_init__(self) -> None:
-        """Refuse what cannot be measured before anything is loaded."""
         super().__post_init__()
         if not 0 <= self.eta < math.inf:
-            raise InvalidValue(f"expected eta from 0, got {self.eta}")
+            raise InvalidValue(f"expected eta of at least 0, got {self.eta}")
+        # NaN fails this comparison too.
         if not self.prices or not all(0 <= x < math.inf for x in self.prices):
-            raise InvalidValue(f"expected prices from 0, got {self.prices}")
-        for text in self.minibatches:
-            part_of(text)
+            raise InvalidValue(f"expected prices of at least 0, got {self.prices}")
+        for text, (part, parts) in zip(self.minibatches, self.parts, strict=True):
+            if not 1 <= part <= parts:
+                raise InvalidValue(
+                    f"expected a minibatch j/J with j up to J, got {text!r}; 1/1 is "
+                    "the whole update, 2/4 the second of four parts"
+                )
 
     @property
     def parts(self) -> list[tuple[int, int]]:
-        """The minibatches as numbers."""
-        return [part_of(text) for text in self.minibatches]
-
-
-def part_of(text: str) -> tuple[int, int]:
-    """Read `j/J`."""
-    found = _MINIBATCH.fullmatch(text)
-    if not found or int(found[1]) > int(found[2]):
-        raise InvalidValue(
-            f"expected a minibatch j/J with j up to J, got {text!r}; 1/1 is the whole "
-            "update, 2/4 the second of four parts"
-        )
-    return int(found[1]), int(found[2])
+        """The minibatches as numbers; (0, 0) for a text that is no minibatch."""
+        matches = map(_MINIBATCH.fullmatch, self.minibatches)
+        return [(int(m[1]), int(m[2])) if m else (0, 0) for m in matches]

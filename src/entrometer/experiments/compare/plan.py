@@ -1,4 +1,4 @@
-"""Which passes a comparison needs, in the order they can be made."""
+"""Passes that a comparison needs, in the order they can run."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -9,8 +9,8 @@ import numpy as np
 from entrometer.errors import InvalidValue
 from entrometer.experiments.batches import (
     evaluation,
+    named_checkpoints,
     require_rates,
-    short_names,
     step_of,
     subject_of,
 )
@@ -20,7 +20,6 @@ from entrometer.experiments.compare.requests import (
     InterventionInputs,
     InterventionLoss,
 )
-from entrometer.experiments.compare.variants import Variant, variants
 from entrometer.experiments.requests import (
     Concentration,
     Draw,
@@ -40,49 +39,84 @@ from entrometer.experiments.token_influence.requests import (
     folded,
 )
 from entrometer.experiments.update_batch import Batch
-from entrometer.interventions import PLAIN, intervention
+from entrometer.interventions import (
+    PLAIN,
+    Intervention,
+    intervention,
+    intervention_names,
+)
 from entrometer.policy.checkpoint import read_progress, read_schedule
+
+
+@dataclass(frozen=True)
+class Variant:
+    """An intervention at a strength."""
+
+    intervention: Intervention
+    tried: bool
+    """Whether its step is taken: at the default strength, or as it was asked for."""
+
+    @property
+    def strength(self) -> float | None:
+        """Value of the setting that is swept; None for an intervention without."""
+        name = self.intervention.remedy.strength
+        return None if name is None else dict(self.intervention.settings)[name]
+
+
+def variants(texts: tuple[str, ...]) -> tuple[Variant, ...]:
+    """Return plain, then each intervention; without settings, at all its strengths."""
+    plain = intervention(PLAIN)
+    options = [Variant(plain, tried=True)]
+    for text in texts or intervention_names():
+        chosen = intervention(text)
+        remedy = chosen.remedy
+        if chosen == plain:
+            continue
+        # With settings, the user has chosen the strength.
+        if ":" in text or not remedy.strengths:
+            options.append(Variant(chosen, tried=True))
+            continue
+        for value in remedy.strengths:
+            settings = dict(chosen.settings) | {str(remedy.strength): value}
+            option = replace(chosen, settings=tuple(settings.items()))
+            options.append(Variant(option, tried=option == chosen))
+    # An intervention that is named twice is compared once.
+    return tuple(dict.fromkeys(options))
 
 
 @dataclass(frozen=True, kw_only=True)
 class Trial:
-    """The passes that show what an intervention does."""
+    """Passes that take an intervention's step and measure its effect."""
 
     variant: Variant
     step: Step
     slope: MomentumProducts
-    """What the step, formed anew, does to every fold."""
-
+    """First-order effect of the step on every fold."""
     there: HeldOutForward
 
-    def requests(self) -> Iterator[Request]:
-        """All of them."""
-        yield from (self.step, self.slope, self.there)
+    def requests(self) -> tuple[Request, ...]:
+        """Return all passes, each after those it depends on."""
+        return (self.step, self.slope, self.there)
 
 
 @dataclass(frozen=True, kw_only=True)
 class PointPlan:
-    """The passes for a minibatch of an update of a checkpoint."""
+    """Passes for a minibatch of an update of a checkpoint."""
 
     checkpoint: str
     update: str
     minibatch: str
     steps: int
-    """Optimizer steps behind it."""
-
+    """Optimizer steps so far."""
     progress: float
-    """Share of the training that is behind it."""
-
+    """Fraction of the training that is done."""
     eta: float
     share: float
-    """Share of the minibatch in its step: the rest is momentum."""
-
+    """Fraction of the step due to the minibatch; the rest is momentum."""
     subject: Subject
-    """The policy that is updated: after the plain steps on the parts before."""
-
+    """The policy that is updated: after plain steps on the earlier minibatches."""
     before: tuple[Request, ...]
-    """Those steps, and the update batch."""
-
+    """The update batch, and those steps."""
     seen: InterventionInputs
     plain: Step
     here: tuple[Forward, ...]
@@ -91,7 +125,6 @@ class PointPlan:
     carried: MomentumProducts
     variants: tuple[Variant, ...]
     """All strengths of all interventions; plain is the first."""
-
     trials: tuple[Trial, ...] = ()
     """Variants whose step is taken; plain is the first. Filled in by `follow_up`."""
 
@@ -102,6 +135,7 @@ class PointPlan:
 
     def requests(self) -> Iterator[Request]:
         """Yield the passes that all interventions share, then those of the trials."""
+        # Later minibatches are measured at the policy after the steps before them.
         yield from self.before
         yield from self.seen.requests()
         yield self.plain
@@ -114,11 +148,10 @@ class PointPlan:
 
 
 def plan(config: CompareConfig) -> list[PointPlan]:
-    """The passes of a comparison, by point. Reads files, and loads no model."""
-    names = short_names(config.checkpoints)
+    """Return the passes by point; reads files, and loads no model."""
     return [
-        _point(config, Path(path), name, update, part)
-        for path, name in zip(config.checkpoints, names, strict=True)
+        _point(config, path, name, update, part)
+        for name, path in named_checkpoints(config)
         for update in config.updates
         for part in config.parts
     ]
@@ -127,7 +160,7 @@ def plan(config: CompareConfig) -> list[PointPlan]:
 def _point(
     config: CompareConfig, path: Path, name: str, update: str, part: tuple[int, int]
 ) -> PointPlan:
-    # First: it compares the checkpoint with its manifest.
+    # First, because it compares the checkpoint with its manifest.
     start = subject_of(config, path)
     schedule = read_schedule(path)
     steps, learning_rate = schedule.step, schedule.learning_rate
@@ -135,70 +168,63 @@ def _point(
     require_rates(path, learning_rate, [eta])
     chosen = variants(config.interventions)
     whole = step_of(config, start, update, steps)
-    _require_parts(whole.batch, part[1])
-    before: list[Request] = []
-    if isinstance(whole.batch, Draw):
-        before.append(whole.batch)
-    subject, (own, parts) = start, part
-    for number in range(1, own):
-        batch = _part(whole.batch, number, parts)
-        seen = _inputs(subject, start, batch, concentrated=False)
-        step = _treated(subject, whole, batch, seen, intervention(PLAIN).text)
-        # A smaller one that is asked for must not make the batch less stale.
+    number, parts = part
+    if whole.batch.prompts < parts:
+        raise InvalidValue(
+            f"expected at least {parts} prompts in the update, one per minibatch, got "
+            f"{whole.batch.prompts}; use fewer --minibatches, or a larger update"
+        )
+    before: list[Request] = [whole.batch] if isinstance(whole.batch, Draw) else []
+    text, subject = intervention(PLAIN).text, start
+    for earlier in range(1, number):
+        batch = _minibatch(whole.batch, earlier, parts)
+        seen = _inputs(subject, start, batch)
+        step = _treated(subject, whole, batch, seen, text)
+        # At the training's rate even if --eta is smaller: the rate of these steps is
+        # what makes the later minibatch as off-policy as it is in training.
         advanced = PolicyAfterStep(subject=subject, step=step, eta=learning_rate or eta)
         before += [*seen.requests(), advanced]
         subject = replace(start, advanced=advanced)
-    batch = _part(whole.batch, own, parts)
-    needs = {need for v in chosen for need in v.intervention.remedy.needs}
-    seen = _inputs(subject, start, batch, concentrated="concentration" in needs)
-    plain = _treated(subject, whole, batch, seen, intervention(PLAIN).text)
+    batch = _minibatch(whole.batch, number, parts)
+    seen = _inputs(subject, start, batch)
+    if any("concentration" in v.intervention.remedy.needs for v in chosen):
+        concentration = Concentration(subject=subject, batch=batch)
+        seen = replace(seen, concentration=concentration)
+    plain = _treated(subject, whole, batch, seen, text)
+    # Sampled at the policy that is updated: slopes are on-policy estimates there.
     gradients = folded(subject, evaluation(config, subject), config.folds)
-    adjoint = Adjoint(subject=subject, step=plain, gradients=gradients)
-
     return PointPlan(
         checkpoint=name,
         update=update,
-        minibatch=f"{own}/{parts}",
-        steps=steps + own - 1,
+        minibatch=f"{number}/{parts}",
+        steps=steps + number - 1,
         progress=read_progress(path),
         eta=eta,
-        share=schedule._replace(step=steps + own - 1).share,
+        # AdamW's bias correction depends on the number of steps.
+        share=schedule._replace(step=steps + number - 1).share,
         subject=subject,
         before=tuple(before),
         seen=seen,
         plain=plain,
         here=gradients[0].here,
         gradients=gradients,
-        adjoint=adjoint,
+        adjoint=Adjoint(subject=subject, step=plain, gradients=gradients),
         carried=MomentumProducts(subject=subject, step=plain, gradients=gradients),
         variants=chosen,
     )
 
 
-def _require_parts(batch: Source, parts: int) -> None:
-    if batch.prompts < parts:
-        raise InvalidValue(
-            f"expected at least {parts} prompts in the update, one a minibatch, got "
-            f"{batch.prompts}; take fewer --minibatches, or a larger update"
-        )
-
-
-def _part(batch: Source, part: int, parts: int) -> Source:
+def _minibatch(batch: Source, part: int, parts: int) -> Source:
+    # The whole batch stays the request it is, so that its passes are shared.
     if parts == 1 or isinstance(batch, Minibatch):
         return batch
     return Minibatch(batch=batch, part=part, parts=parts)
 
 
-def _inputs(
-    subject: Subject, start: Subject, batch: Source, *, concentrated: bool
-) -> InterventionInputs:
-    return InterventionInputs(
-        here=UpdateTables(subject=subject, batch=batch),
-        old=UpdateTables(subject=start, batch=batch),
-        concentration=(
-            Concentration(subject=subject, batch=batch) if concentrated else None
-        ),
-    )
+def _inputs(subject: Subject, start: Subject, batch: Source) -> InterventionInputs:
+    # At the first minibatch both are the same request, which runs once.
+    here, old = (UpdateTables(subject=s, batch=batch) for s in (subject, start))
+    return InterventionInputs(here=here, old=old)
 
 
 def _treated(
@@ -211,20 +237,18 @@ def _treated(
 ) -> Step:
     """Return the step that AdamW makes under an intervention."""
     remedy = intervention(text).remedy
-    # Only what the loss reads: its key must not depend on anything else.
-    inputs = (
-        seen if "concentration" in remedy.needs else replace(seen, concentration=None)
-    )
+    # Only what the loss reads: its content key must not depend on anything else.
+    if "concentration" not in remedy.needs:
+        seen = replace(seen, concentration=None)
     loss = InterventionLoss(
         intervention=text,
-        inputs=inputs,
+        inputs=seen,
         adjoint=adjoint if "influence" in remedy.needs else None,
         code=remedy.code,
         progress=read_progress(Path(subject.path)) if remedy.scheduled else 0.0,
     )
-    return Step(
-        subject=subject, batch=batch, max_grad_norm=whole.max_grad_norm, loss=loss
-    )
+    limit = whole.max_grad_norm
+    return Step(subject=subject, batch=batch, max_grad_norm=limit, loss=loss)
 
 
 def follow_up(
@@ -232,63 +256,46 @@ def follow_up(
 ) -> list[PointPlan]:
     """Return the points with the steps that are to be taken.
 
-    An intervention that gives every token the weight that plain Dr-GRPO gives it is not
-    run again: plain's own step stands for it. Which ones those are is known once the
-    first passes are in the store; before, interventions that act on the ratio alone are
-    expected to be among them where every ratio is 1.
+    An intervention that gives every token its weight under plain Dr-GRPO is not run:
+    plain's step stands for it. Which ones those are is known once the first passes are
+    in the store; before, they are taken to be those that act on the ratio alone, where
+    every ratio is 1.
     """
     return [_with_trials(p, store) if config.truth else p for p in points]
 
 
 def _with_trials(point: PointPlan, store: Path) -> PointPlan:
-    tried = [v for v in point.variants if v.tried]
-    trials = [_trial(point, variant) for variant in tried]
-    first = requests_needed(point)
+    trials = [_trial(point, variant) for variant in point.variants if variant.tried]
+    first = [*point.before, *point.seen.requests(), point.adjoint]
     if all(request.path(store).exists() for request in first):
         plain = trials[0].step.read_batch(store)
         trials = [
             trial
             if changed(trial.step.read_batch(store), plain)
+            # Plain's own requests, which run once.
             else replace(trials[0], variant=trial.variant)
             for trial in trials
         ]
     elif point.subject.advanced is None:
+        # Every ratio is 1 at the policy that sampled.
         acting = [t for t in trials[1:] if t.variant.intervention.remedy.on_policy]
         trials = [trials[0], *acting]
     return replace(point, trials=tuple(trials))
 
 
-def requests_needed(point: PointPlan) -> list[Request]:
-    """Return the passes that decide which tokens an intervention treats differently."""
-    return [*point.before, *point.seen.requests(), point.adjoint]
-
-
 def _trial(point: PointPlan, variant: Variant) -> Trial:
-    subject, gradients = point.subject, point.gradients
-    step = _treated(
-        subject,
-        point.plain,
-        point.plain.batch,
-        point.seen,
-        variant.intervention.text,
-        point.adjoint,
+    subject, plain, text = point.subject, point.plain, variant.intervention.text
+    step = _treated(subject, plain, plain.batch, point.seen, text, point.adjoint)
+    slope = MomentumProducts(subject=subject, step=step, gradients=point.gradients)
+    there = HeldOutForward(
+        subject=subject, gradients=point.gradients[0], step=step, eta=point.eta
     )
-    return Trial(
-        variant=variant,
-        step=step,
-        slope=MomentumProducts(subject=subject, step=step, gradients=gradients),
-        there=HeldOutForward(
-            subject=subject, gradients=gradients[0], step=step, eta=point.eta
-        ),
-    )
-
-
-_ALIKE = 1e-6
-"""Relative difference of token weights below which they count as equal."""
+    return Trial(variant=variant, step=step, slope=slope, there=there)
 
 
 def changed(batch: Batch, plain: Batch) -> float:
-    """Return the share of counted tokens whose weights differ from plain Dr-GRPO's."""
-    limit = _ALIKE * max(np.abs(plain.alpha).max(), np.abs(batch.alpha).max())
+    """Return the fraction of counted tokens whose weights differ from plain's."""
+    # Relative: losses that are equal in exact arithmetic round differently.
+    limit = 1e-6 * max(np.abs(plain.alpha).max(), np.abs(batch.alpha).max())
     differs = (np.abs(batch.alpha - plain.alpha) > limit) | (batch.gamma != plain.gamma)
     return float(differs[plain.counted].mean())

@@ -30,27 +30,26 @@ class InterventionInputs:
     """Requests for the tables that an intervention reads of an update batch."""
 
     here: UpdateTables
-    """At the policy that is updated."""
-
+    """Under the policy that is updated."""
     old: UpdateTables
-    """At the policy for which the batch was formed."""
-
+    """Under the policy for which the batch was formed."""
     concentration: Concentration | None = None
-    """If an intervention reads it."""
+    """None if no intervention reads it."""
 
     def requests(self) -> list[Request]:
-        """Return all of them."""
-        every = [self.old, self.here, self.concentration]
-        return [r for r in every if r is not None]
+        """Return all requests."""
+        extra = [] if self.concentration is None else [self.concentration]
+        return [self.old, self.here, *extra]
 
     def read(
         self, store: Path, adjoint: Adjoint | None = None, progress: float = 0.0
     ) -> TokenTables:
-        """Return the tables; with influence if a request that measured it is given."""
+        """Return token tables of the update batch; influence only with `adjoint`."""
         batch = read_batch(self.here.batch, store)
         surplus = None
         if self.concentration is not None:
             surplus = read_columns(self.concentration.path(store))["surplus"]
+        # S_old and S differ only after earlier minibatches; then ratios are not 1.
         tables = batch.tables(
             self.here.read(store),
             self.old.read(store).S,
@@ -61,12 +60,10 @@ class InterventionInputs:
 
 
 def choosing_influence(adjoint: Adjoint, store: Path) -> tuple[np.ndarray, np.ndarray]:
-    """Return every token's influence on entropy and on reward by the even folds.
-
-    The even folds choose tokens; the odd ones judge the choice.
-    """
+    """Return every token's influence on entropy and on reward by the even folds."""
     batch = adjoint.step.read_batch(store)
     columns = read_columns(adjoint.path(store))
+    # The odd folds are held out: they must not choose the tokens they are to judge.
     folds = range(0, len(adjoint.gradients), 2)
     entropy, reward = (
         sum(
@@ -84,16 +81,13 @@ class InterventionLoss:
 
     intervention: str
     """Name with all settings."""
-
     inputs: InterventionInputs
     adjoint: Adjoint | None = None
     """For an intervention that reads influence."""
-
     code: str = ""
     """Content key of the function if a user wrote it."""
-
     progress: float = 0.0
-    """Share of the training that is done, for a loss with a schedule; else 0."""
+    """Fraction of the training that is done, for a loss with a schedule; else 0."""
 
     def apply(self, batch: Batch, store: Path) -> Batch:
         """Return the batch with the token weights of the intervention."""
@@ -103,20 +97,17 @@ class InterventionLoss:
 
 @dataclass(frozen=True, kw_only=True)
 class HeldOutForward(ShardedTable):
-    """S and H after a step, of the odd folds, which judge."""
+    """S and H after a step, of the odd folds, which are held out."""
 
     kind: ClassVar[str] = "held-out-forward"
 
     gradients: FoldGradient
-    """Of any fold: it says which batch, and how many folds."""
-
+    """Gradient of any fold, which names the batch and the number of folds."""
     step: Step
     eta: float
 
-    @property
-    def share(self) -> float:
-        """Half of the folds."""
-        return 0.5
+    # Half of the folds.
+    share = 0.5
 
     @property
     def batches(self) -> Sequence[Responses]:
@@ -125,19 +116,21 @@ class HeldOutForward(ShardedTable):
 
     @cached_property
     def inputs(self) -> tuple[Request, ...]:
-        """The batch with its tables, and the step; the gradients are not read."""
+        """The batch with its S and H, and the step; the gradients are not read."""
         return (*self.gradients.inputs, self.step)
 
     @cached_property
     def rows(self) -> int:
         """Number of responses of the odd folds."""
+        # Of each odd fold, because folds differ in size.
         folds = range(1, self.gradients.folds, 2)
         return sum(replace(self.gradients, fold=q).rows for q in folds)
 
     def columns(self, worker: Worker, rows: slice) -> dict[str, np.ndarray]:
         """Run one forward pass."""
         policy = worker.checkpoint(self.subject).policy
-        judge = self.gradients.read_batch(worker.store).half(1).batch.rollouts
+        held_out = self.gradients.read_batch(worker.store).half(1).batch.rollouts
+        # A direction, not a policy: the parameters after the step are never stored.
         (v,) = worker.directions([self.step])
-        (tables,) = passes.forward_along(policy, judge.select(rows), v, [self.eta])
+        (tables,) = passes.forward_along(policy, held_out.select(rows), v, [self.eta])
         return tables._asdict()

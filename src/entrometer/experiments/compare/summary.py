@@ -4,212 +4,212 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from entrometer.experiments.compare.config import CompareConfig
-from entrometer.experiments.update_signal import (
+from entrometer.experiments.result_fields import (
     signal_sentences,
     signal_warnings,
     without_signal,
 )
 from entrometer.runs.tables.compare import CompareTables, Outcome, Remedy, Told
 
-_SPARE = 0.1
-"""Share of plain's reward growth that a remedy may cost and still be cheap."""
+_CHEAP = 0.1
+"""Fraction of plain's reward gain that a remedy may cost and still count as cheap."""
 
-_BENT = 0.3
-"""Share of the change by which the linear prediction may miss it."""
+_NONLINEAR = 0.3
+"""Relative error above which the linear prediction is not trusted."""
 
 
 class Pair(NamedTuple):
-    """What an intervention does to both."""
+    """Effects of an intervention on entropy and on reward."""
 
     entropy: Outcome
     reward: Outcome
 
 
-def summarize(config: CompareConfig, found: CompareTables) -> dict[str, Any]:
-    """Title, sentences and warnings of a comparison, as plain text."""
-    points = points_of(found.outcomes)
-    remedies = {r.settings: r for r in found.remedies}
-    silent = {
-        f"{s.checkpoint}, {s.update}, {s.minibatch}"
-        for s in found.signal
-        if s.groups_with_signal == 0
+def summarize(config: CompareConfig, tables: CompareTables) -> dict[str, Any]:
+    """Return the title, sentences and warnings of a comparison, as plain text."""
+    points = points_of(tables.outcomes)
+    remedies = {r.settings: r for r in tables.remedies}
+    silent = points_without_signal(tables)
+    advice = {
+        name: [_NO_SIGNAL] if name in silent else _advice(pairs, remedies)
+        for name, pairs in points.items()
     }
+    warnings = {n: _warnings(pairs) for n, pairs in points.items() if n not in silent}
     return {
         "title": "Interventions against entropy collapse, compared",
         "sentences": [
-            *without_signal(found.signal),
-            _what(config, found),
-            *(
-                sentence
-                for name, pairs in points.items()
-                for sentence in (
-                    [_no_verdict(name)]
-                    if name in silent
-                    else _advice(name, pairs, remedies)
-                )
-            ),
-            *signal_sentences(found.signal),
+            *without_signal(tables.signal),
+            _overview(config, tables),
+            *(f"{name}: {text}" for name, texts in advice.items() for text in texts),
+            *signal_sentences(tables.signal),
         ],
         "warnings": [
-            *signal_warnings(found.signal),
-            *(
-                warning
-                for name, pairs in points.items()
-                if name not in silent
-                for warning in _warnings(name, pairs)
-            ),
+            *signal_warnings(tables.signal),
+            *(f"{name}: {text}" for name, texts in warnings.items() for text in texts),
         ],
     }
 
 
-def _no_verdict(name: str) -> str:
-    return (
-        f"{name}: no verdict. The batch has no signal, so plain Dr-GRPO and every "
-        "remedy that reweights its tokens make the same step, and a remedy that adds "
-        "an entropy term is compared with nothing."
-    )
+def points_without_signal(tables: CompareTables) -> set[str]:
+    """Return the names of points whose batch has no signal."""
+    rows = [s for s in tables.signal if s.groups_with_signal == 0]
+    return {f"{s.checkpoint}, {s.update}, {s.minibatch}" for s in rows}
 
 
 def points_of(outcomes: Sequence[Outcome]) -> dict[str, list[Pair]]:
-    """Interventions at the strength that is tried, by point; plain first."""
+    """Return the interventions whose step is taken, by point; plain is the first."""
     points: dict[str, dict[str, dict[str, Outcome]]] = {}
     for o in outcomes:
         if o.tried:
             point = points.setdefault(f"{o.checkpoint}, {o.update}, {o.minibatch}", {})
             point.setdefault(o.settings, {})[o.objective] = o
     return {
-        name: [Pair(own["entropy"], own["reward"]) for own in point.values()]
+        name: [Pair(both["entropy"], both["reward"]) for both in point.values()]
         for name, point in points.items()
     }
 
 
-def _what(config: CompareConfig, found: CompareTables) -> str:
-    names = dict.fromkeys(o.name for o in found.outcomes)
+def _overview(config: CompareConfig, tables: CompareTables) -> str:
+    names = dict.fromkeys(o.name for o in tables.outcomes)
     return (
-        f"{len(names)} losses on {config.task}, each held against plain Dr-GRPO: one "
-        f"step of AdamW, predicted by influence and, at one strength each, taken; "
-        f"{config.prompts} prompts in {config.folds} folds, half of which choose and "
-        f"half of which judge, {config.precision}."
+        f"{len(names)} losses on {config.task}, each compared with plain Dr-GRPO: one "
+        "step of AdamW, predicted by influence and, at one strength per loss, taken; "
+        f"{config.prompts} prompts in {config.folds} folds: half choose tokens and "
+        f"settings, the other half measure the effect; {config.precision}."
     )
 
 
-def _advice(name: str, pairs: list[Pair], remedies: dict[str, Remedy]) -> Iterator[str]:
+_NO_SIGNAL = (
+    "no verdict. The batch has no signal, so plain Dr-GRPO and every remedy that "
+    "reweights its tokens make the same step, and a remedy that adds an entropy term "
+    "has nothing to be compared with."
+)
+
+
+def _advice(pairs: list[Pair], remedies: dict[str, Remedy]) -> Iterator[str]:
     plain = pairs[0]
+    eta, share = plain.entropy.eta, plain.entropy.share
     if not all(o.finite for o in plain):
         yield (
-            f"{name}: no verdict. After plain Dr-GRPO's step at the learning rate "
-            f"{plain.entropy.eta:.3g} entropy or reward is not a finite number; give a "
-            "smaller --eta."
+            "no verdict. After plain Dr-GRPO's step at the learning rate "
+            f"{eta:.3g}, entropy or reward is not a finite number; give a smaller "
+            "--eta."
         )
         return
-    pairs = [p for p in pairs if all(o.finite for o in p)]
-    entropy, reward = (_told(o.told_change, digits=3) for o in plain)
+    entropy, reward = (_interval(o.told_change, digits=3) for o in plain)
     yield (
-        f"{name}: plain Dr-GRPO changes entropy by {entropy} nats a token and expected "
-        f"reward by {reward} at the learning rate {plain.entropy.eta:.3g}."
+        f"plain Dr-GRPO changes entropy by {entropy} nats per token and expected "
+        f"reward by {reward} at the learning rate {eta:.3g}."
     )
-    # Frontier's tokens are chosen by a measurement, not by a setting.
-    others = [p for p in pairs[1:] if p.entropy.name != "frontier"]
+    # The frontier's tokens are chosen by a measurement, not by a setting.
+    others = [
+        p
+        for p in pairs[1:]
+        if all(o.finite for o in p) and p.entropy.name != "frontier"
+    ]
+    # Significant: the 95% interval excludes 0.
     saving = [p for p in others if p.entropy.told_gain.low > 0]
     yield (
-        f"{name}: {len(saving)} of {len(others)} remedies keep more entropy than plain "
-        f"beyond noise, {sum(p.reward.told_gain.high < 0 for p in saving)} of them at "
-        "a cost in reward beyond noise."
+        f"{len(saving)} of {len(others)} remedies keep significantly more entropy than "
+        f"plain, {sum(p.reward.told_gain.high < 0 for p in saving)} of them at a "
+        "significant cost in reward (95% intervals)."
     )
-    best = _chosen(plain, others)
+    best = _best(plain, others)
     if best is None:
-        yield f"{name}: none is predicted to keep more entropy than plain Dr-GRPO."
+        yield "no remedy is predicted to keep more entropy than plain Dr-GRPO."
         return
+    settings = best.entropy.settings
     kept, bought = best.entropy.told_gain, best.reward.told_gain
-    sure = "" if kept.low > 0 else ", which is within noise"
+    sure = "" if kept.low > 0 else " (not significant)"
     yield (
-        f"{name}: the half of the prompts that chooses names {best.entropy.settings}; "
-        f"on the other half it keeps {_told(kept)} nats a token more than "
-        f"plain{sure}, for {_told(bought)} of reward: a cost above "
-        f"{max(0.0, -bought.low):.2g} is excluded."
+        f"the half of the prompts that chooses selects {settings}; on the other half "
+        f"it keeps {_interval(kept)} nats per token more than plain{sure} and changes "
+        f"reward by {_interval(bought)}, so a cost above {max(0.0, -bought.low):.2g} "
+        "is excluded."
     )
-    share = best.entropy.share
     yield (
-        f"{name}: this minibatch is {share:.0%} of the step and momentum the rest. "
-        f"Kept up, {best.entropy.settings} comes to at most {1 / share:.3g} times that "
-        f"a step if nothing answers it: {kept.value / share:+.2g} nats a token "
-        f"beside plain's {plain.entropy.told_change.value:+.2g}."
+        f"this minibatch makes {share:.0%} of the step and momentum the rest. If "
+        f"{settings} stays on, its gain grows to at most {1 / share:.3g} times as much "
+        f"per step, provided that training does not react: {kept.value / share:+.2g} "
+        f"nats per token, where plain changes {plain.entropy.told_change.value:+.2g}."
     )
-    yield f"{name}: {_lines(remedies[best.entropy.settings])}"
+    yield _how_to_use(remedies[settings])
 
 
-def _chosen(plain: Pair, others: Sequence[Pair]) -> Pair | None:
-    """The most entropy at hardly a cost, by prompts that judge nothing."""
+def _best(plain: Pair, others: Sequence[Pair]) -> Pair | None:
+    """Return the remedy that keeps most entropy at a low cost; None if none does."""
 
+    # `elsewhere` is on the prompts that choose: the largest of several estimates on the
+    # held-out half would be too large there.
     def gain(pair: Pair, objective: str) -> float:
-        own: Outcome = getattr(pair, objective)
-        base: Outcome = getattr(plain, objective)
-        return own.elsewhere - base.elsewhere
+        here, base = getattr(pair, objective), getattr(plain, objective)
+        return float(here.elsewhere - base.elsewhere)
 
     keeping = [p for p in others if gain(p, "entropy") > 0]
-    spare = _SPARE * abs(plain.reward.elsewhere)
+    spare = _CHEAP * abs(plain.reward.elsewhere)
     cheap = [p for p in keeping if gain(p, "reward") >= -spare]
+    # If every remedy is costly, the one that keeps most is named with its cost.
     return max(cheap or keeping, key=lambda p: gain(p, "entropy"), default=None)
 
 
-def _lines(remedy: Remedy) -> str:
-    """How to have it elsewhere."""
-    trl = remedy.trl or "it has no setting for it"
-    verl = remedy.verl or "it has none"
+def _how_to_use(remedy: Remedy) -> str:
     differs = f" There {remedy.differs}." if remedy.differs else ""
     return (
-        f'entrometer train --intervention "{remedy.settings}"; in TRL: {trl}; in verl: '
-        f"{verl}.{differs}"
+        f'to use it: entrometer train --intervention "{remedy.settings}"; in TRL: '
+        f"{remedy.trl or 'no setting'}; in verl: {remedy.verl or 'no setting'}."
+        f"{differs}"
     )
 
 
-def _warnings(name: str, pairs: list[Pair]) -> Iterator[str]:
+def _warnings(pairs: list[Pair]) -> Iterator[str]:
+    plain = pairs[0].entropy
     overflowed = [p.entropy.settings for p in pairs if not all(o.finite for o in p)]
     if overflowed:
         yield (
-            f"{name}: after the step of {', '.join(overflowed)} at the learning rate "
-            f"{pairs[0].entropy.eta:.3g} log-probs or importance weights overflow, so "
-            "there is no result; give a smaller --eta."
+            f"after the step of {', '.join(overflowed)} at the learning rate "
+            f"{plain.eta:.3g}, log-probs or importance weights overflow, so there is "
+            "no result; give a smaller --eta."
         )
-    if pairs[0].entropy.settings in overflowed:
+    if plain.settings in overflowed:
         return
-    pairs = [p for p in pairs if p.entropy.settings not in overflowed]
-    plain = pairs[0].entropy
-    same = [p.entropy.name for p in pairs[1:] if p.entropy.changed == 0]
+    others = [p.entropy for p in pairs[1:] if p.entropy.settings not in overflowed]
+    same = [o.name for o in others if o.changed == 0]
     if same:
         yield (
-            f"{name}: {', '.join(same)} pull on every token as plain Dr-GRPO does "
-            "here. A remedy of ratios does nothing where every ratio is 1: look at a "
-            "later minibatch; one with a threshold, until that is passed."
+            f"{', '.join(same)} give every token the weight that plain Dr-GRPO gives "
+            "it. Remedies that act on the ratio change nothing while every ratio is 1: "
+            "look at a later minibatch. Remedies with a threshold change nothing until "
+            "it is passed."
         )
-    off = abs(plain.predicted - plain.observed)
-    if off > _BENT * abs(plain.observed) and off > plain.observed_se:
+    error = abs(plain.predicted - plain.observed)
+    # An error within the noise of the observation says nothing about linearity.
+    if error > _NONLINEAR * abs(plain.observed) and error > plain.observed_se:
         yield (
-            f"{name}: plain's change of entropy is predicted as {plain.predicted:+.3g} "
-            f"and is {plain.observed:+.3g}; the learning rate {plain.eta:.3g} is "
-            "outside the linear regime, so trust what was observed."
+            f"plain's change of entropy is predicted as {plain.predicted:+.3g} and "
+            f"observed as {plain.observed:+.3g}; the learning rate {plain.eta:.3g} is "
+            "outside the linear regime, so rely on the observed changes."
         )
+    # Momentum adds up a gain that stays on to 1 / share times one step's.
     rising = [
-        p.entropy.settings
-        for p in pairs[1:]
-        if p.entropy.told_gain.low / plain.share > -plain.told_change.value > 0
+        o.settings
+        for o in others
+        if o.told_gain.low / plain.share > -plain.told_change.value > 0
     ]
     if rising:
         yield (
-            f"{name}: kept up, {', '.join(rising)} can give back more entropy a step "
-            "than plain Dr-GRPO drains, so that entropy rises instead. Begin with less "
-            "of it, and watch."
+            f"if it stays on, {', '.join(rising)} can add more entropy per step than "
+            "plain Dr-GRPO removes, so that entropy rises instead. Start with a "
+            "smaller strength, and monitor entropy."
         )
-    seen = [p for p in pairs[1:] if p.entropy.changed > 0]
-    gains = [p.entropy.told_gain for p in seen]
+    gains = [o.told_gain for o in others if o.changed > 0]
     vague = [gain for gain in gains if gain.low <= 0 <= gain.high]
-    if seen and len(vague) > len(seen) / 2:
+    if gains and len(vague) > len(gains) / 2:
         yield (
-            f"{name}: {len(vague)} of {len(seen)} differences in entropy are within "
-            "noise; take more --prompts."
+            f"{len(vague)} of {len(gains)} differences in entropy are not significant; "
+            "use more --prompts."
         )
 
 
-def _told(told: Told, digits: int = 2) -> str:
+def _interval(told: Told, digits: int = 2) -> str:
     value, low, high = (f"{x:+.{digits}g}" for x in told)
     return f"{value} [{low}, {high}]"

@@ -1,5 +1,6 @@
 """pass@k, format, length and entropy of checkpoints: `entrometer eval`."""
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -8,8 +9,12 @@ from entrometer.experiments.experiment import Experiment, Steps, register
 from entrometer.runs.tables.evaluation import Evaluated, EvaluationTables
 from entrometer.text import table
 
+_CUT = 0.1
+"""Share of truncated responses above which the summary warns."""
+
 
 def _steps() -> Steps:
+    # Imported on use: these modules import torch, which `--help` does without.
     from entrometer.experiments.evaluation.collect import collect
     from entrometer.experiments.evaluation.plan import plan
 
@@ -20,35 +25,23 @@ def summarize(config: EvalConfig, tables: EvaluationTables) -> dict[str, Any]:
     """Return title, sentences and warnings of an evaluation."""
     passed = [row for row in tables.results if row.quantity == "pass_at_1"]
     first, last = passed[0], passed[-1]
-    sentences = [
-        f"{len(passed)} checkpoints on {first.prompts} problems of {config.task} "
-        f"({config.split.value} split), {config.responses} responses per problem.",
-        f"pass@1 at step {last.step}: {_cell(last, '.3f')}"
-        + (
-            f"; change since step {first.step}: {last.change:+.3f} "
-            f"[{last.change_low:+.3f}, {last.change_high:+.3f}]."
-            if len(passed) > 1
-            else "."
-        ),
-    ]
-    cut = [
-        row.checkpoint
-        for row in tables.results
-        if row.quantity == "truncated" and row.value > _CUT
-    ]
-    warnings = [
-        f"{', '.join(cut)}: more than {_CUT:.0%} of the responses reach the length "
-        "limit and are graded as they stand; raise --max-tokens."
-    ] * bool(cut)
+    change = f"; change since step {first.step}: {_change(last)}" * (len(passed) > 1)
+    truncated = [row for row in tables.results if row.quantity == "truncated"]
+    cut = [row.checkpoint for row in truncated if row.value > _CUT]
     return {
         "title": "Evaluation of checkpoints",
-        "sentences": sentences,
-        "warnings": warnings,
+        "sentences": [
+            f"{len(passed)} checkpoints on {first.prompts} problems of {config.task} "
+            f"({config.split.value} split), {config.responses} responses per problem.",
+            f"pass@1 at step {last.step}: {_cell(last, '.3f')}{change}.",
+        ],
+        # A list times False is empty: no warning.
+        "warnings": [
+            f"{', '.join(cut)}: more than {_CUT:.0%} of the responses reach the length "
+            "limit and are graded as they stand; raise --max-tokens."
+        ]
+        * bool(cut),
     }
-
-
-_CUT = 0.1
-"""Share of truncated responses above which the summary warns."""
 
 
 def _text(tables: EvaluationTables) -> Sequence[str]:
@@ -79,7 +72,8 @@ def _cell(row: Evaluated, spec: str) -> str:
 
 
 def _change(row: Evaluated) -> str:
-    if row.change != row.change:
+    # The first checkpoint has no earlier one: its change is NaN.
+    if math.isnan(row.change):
         return ""
     return f"{row.change:+.3f} [{row.change_low:+.3f}, {row.change_high:+.3f}]"
 

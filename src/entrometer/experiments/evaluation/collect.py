@@ -4,7 +4,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -18,14 +18,16 @@ from entrometer.estimators import (
     share_estimate,
 )
 from entrometer.estimators.estimate import linearise
-from entrometer.experiments.estimate_fields import estimate_fields
 from entrometer.experiments.evaluation.config import EvalConfig
 from entrometer.experiments.evaluation.plan import CheckpointPlan
 from entrometer.experiments.requests import read_draws
+from entrometer.experiments.result_fields import estimate_fields
 from entrometer.passes import layout
 from entrometer.runs import Rollouts
 from entrometer.runs.columns import read_columns, read_table
 from entrometer.runs.tables.evaluation import Evaluated, EvaluationTables
+
+_NO_CHANGE = Estimate(math.nan, math.nan, math.nan, math.nan, math.nan, 0)
 
 
 class Graded(NamedTuple):
@@ -34,29 +36,7 @@ class Graded(NamedTuple):
     rollouts: Rollouts
     grades: dict[str, np.ndarray]
     """Columns `answer`, `format` and `truncated`, one row per response."""
-
     tables: Tables
-
-
-class Measure(NamedTuple):
-    """A quantity of one checkpoint, with the influence of each problem on it."""
-
-    by_prompt: Linearised
-    is_share: bool
-
-    def estimate(self) -> Estimate:
-        """Return value and interval; the interval of a share stays within 0 and 1."""
-        if self.is_share:
-            return share_estimate(self.by_prompt)
-        return self.by_prompt.estimate()
-
-    def change_from(self, first: "Measure") -> Estimate:
-        """Return the difference from the first checkpoint, paired by problem."""
-        change = (self.by_prompt - first.by_prompt).estimate()
-        # Not exactly 0: means of equal numbers round.
-        if change.standard_error > 1e-12 * max(1.0, abs(self.by_prompt.value)):
-            return change
-        return replace(change, standard_error=math.nan, low=math.nan, high=math.nan)
 
 
 def collect(
@@ -64,29 +44,39 @@ def collect(
 ) -> EvaluationTables:
     """Return one row per checkpoint and quantity, from a store with every pass."""
     tables = EvaluationTables()
-    first: dict[str, Measure] = {}
+    first: dict[str, Linearised] = {}
     for point in points:
         sums = statistics(read_graded(point, store))
         quantities = measures(sums, config.all_ks)
         first = first or quantities
-        for name, measure in quantities.items():
-            change: dict[str, Any] = dict.fromkeys(
-                ("change", "change_se", "change_low", "change_high"), math.nan
-            )
-            if measure is not first[name]:
-                change = estimate_fields("change", measure.change_from(first[name]))
+        for name, x in quantities.items():
+            # An interval of a share must stay within 0 and 1.
+            is_share = name not in ("length", "entropy")
+            value = share_estimate(x) if is_share else x.estimate()
+            # The first checkpoint would differ from itself by exactly 0.
+            change = _NO_CHANGE if x is first[name] else change_from(first[name], x)
             tables.results.append(
                 Evaluated(
                     checkpoint=point.name,
                     step=point.steps,
                     quantity=name,
-                    **estimate_fields("value", measure.estimate()),
-                    **change,
+                    **estimate_fields("value", value),
+                    **estimate_fields("change", change),
                     prompts=sums.prompts,
                     responses=int(sums.total("responses")),
                 )
             )
     return tables
+
+
+def change_from(first: Linearised, last: Linearised) -> Estimate:
+    """Return the difference from the first checkpoint, paired by problem."""
+    change = (last - first).estimate()
+    # If every problem changes equally, the sample does not show its spread. Its
+    # standard error is then not exactly 0, because means of equal numbers round.
+    if change.standard_error > 1e-12 * max(1.0, abs(last.value)):
+        return change
+    return replace(change, standard_error=math.nan, low=math.nan, high=math.nan)
 
 
 def read_graded(point: CheckpointPlan, store: Path) -> Graded:
@@ -100,14 +90,12 @@ def read_graded(point: CheckpointPlan, store: Path) -> Graded:
 
 
 def statistics(graded: Graded) -> PromptSums:
-    r"""Return sums per problem of everything that is reported.
-
-    A response is correct if its answer scores 1: partial credit is no pass.
-    """
+    """Return sums per problem of everything that is reported."""
     responses = layout(graded.rollouts)
     return PromptSums.of(
         responses.prompt,
         responses=np.ones(responses.count),
+        # A response is correct if its answer scores 1: partial credit is no pass.
         correct=(graded.grades["answer"] == 1).astype(float),
         format=graded.grades["format"],
         truncated=graded.grades["truncated"],
@@ -116,14 +104,14 @@ def statistics(graded: Graded) -> PromptSums:
     )
 
 
-def measures(sums: PromptSums, ks: Sequence[int]) -> dict[str, Measure]:
+def measures(sums: PromptSums, ks: Sequence[int]) -> dict[str, Linearised]:
     """Return every quantity of a checkpoint by name, in the order of the table."""
     return {
-        **{f"pass_at_{k}": Measure(pass_at_k(sums, k), True) for k in ks},
-        "format_rate": Measure(per_response(sums, "format"), True),
-        "truncated": Measure(per_response(sums, "truncated"), True),
-        "length": Measure(per_response(sums, "T"), False),
-        "entropy": Measure(entropy(sums), False),
+        **{f"pass_at_{k}": pass_at_k(sums, k) for k in ks},
+        "format_rate": per_response(sums, "format"),
+        "truncated": per_response(sums, "truncated"),
+        "length": per_response(sums, "T"),
+        "entropy": entropy(sums),
     }
 
 
@@ -131,4 +119,5 @@ def per_response(sums: PromptSums, column: str) -> Linearised:
     r"""Return the mean of a statistic over responses, $\sum x/\sum n$."""
     n = sums.total("responses")
     mean = sums.total(column) / n
+    # A ratio of two random sums: both contribute to the variance.
     return linearise(sums, mean, {column: 1 / n, "responses": -mean / n})

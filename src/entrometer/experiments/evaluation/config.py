@@ -41,12 +41,12 @@ class EvalConfig(CheckpointConfig):
     }
 
     def __post_init__(self) -> None:
-        """Raise for settings that cannot be evaluated, before anything is loaded."""
         super().__post_init__()
         if not 0 < self.fraction <= 1:
             raise InvalidValue(
                 f"expected a fraction above 0 and up to 1, got {self.fraction}"
             )
+        # pass@k is estimated from subsets of k of the n responses.
         if not all(1 <= k <= self.responses for k in self.ks):
             raise InvalidValue(
                 f"expected each k from 1 to the {self.responses} responses per "

@@ -1,19 +1,14 @@
 """An evaluation as logs of Inspect, the evaluation framework of UK AISI."""
 
 from collections.abc import Iterator
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
 import numpy as np
 from inspect_ai import log as inspect
 from inspect_ai.log import EvalSample, EvalScore
-from inspect_ai.model import (
-    ChatMessageUser,
-    GenerateConfig,
-    ModelOutput,
-    ModelUsage,
-)
+from inspect_ai.model import ChatMessageUser, GenerateConfig, ModelOutput, ModelUsage
 from inspect_ai.scorer import CORRECT, INCORRECT, Score
 from inspect_ai.viewer import TaskSamplesView, ViewerConfig
 
@@ -55,9 +50,11 @@ def write_inspect_logs(logs: Path, run: Path) -> tuple[Path, ...]:
     paths = []
     for point in plan(config):
         name = point.draws[0].key[:16]
-        own = {row.quantity: row for row in rows if row.checkpoint == point.name}
+        quantities = {row.quantity: row for row in rows if row.checkpoint == point.name}
         path = logs / f"checkpoint-{point.steps}-{name}.eval"
-        inspect.write_eval_log(_log(name, own, point, store, judge, config), path)
+        inspect.write_eval_log(
+            _log(name, quantities, point, store, judge, config), path
+        )
         paths.append(path)
     return tuple(paths)
 
@@ -71,54 +68,24 @@ def _log(
     config: EvalConfig,
 ) -> inspect.EvalLog:
     model = "/".join(Path(point.path).resolve().parts[-2:])
-    graded = read_graded(point, store)
-    samples = list(_samples(model, graded, judge, config))
-    written = [request.path(store).stat().st_mtime for request in point.here]
-    first, last = (_utc(pick(written)) for pick in (min, max))
-    usage = sum((s.model_usage[model] for s in samples), ModelUsage())
-    return inspect.EvalLog(
-        status="success",
-        eval=_spec(name, model, last, point, judge, config),
-        plan=inspect.EvalPlan(
-            steps=[inspect.EvalPlanStep(solver="generate")], config=_sampling(config)
-        ),
-        results=inspect.EvalResults(
-            total_samples=len(samples),
-            completed_samples=len(samples),
-            scores=_scores(rows, config),
-            headline=inspect.HeadlineMetric(
-                scorer="answer", metric="accuracy", reducer=_MEAN
-            ),
-            metadata={
-                f"{quantity}{end}": value
-                for quantity, row in rows.items()
-                for end in ("", "_se", "_low", "_high")
-                if not np.isnan(value := getattr(row, f"value{end}"))
-            },
-        ),
-        # The viewer shows a duration of NaN if there are no times.
-        stats=inspect.EvalStats(
-            started_at=first, completed_at=last, model_usage={model: usage}
-        ),
-        samples=samples,
-    )
-
-
-def _spec(
-    name: str,
-    model: str,
-    created: str,
-    point: CheckpointPlan,
-    judge: Task,
-    config: EvalConfig,
-) -> inspect.EvalSpec:
+    samples = list(_samples(model, read_graded(point, store), judge, config))
     indices = list(dict.fromkeys(i for draw in point.draws for i in draw.problems))
-    reducers = [_reducer(k) for k in config.all_ks]
-    return inspect.EvalSpec(
+    sampling = GenerateConfig(
+        temperature=config.temperature, max_tokens=config.max_tokens, seed=config.seed
+    )
+    # A run may be resumed days later, so times are those of its passes.
+    written = [request.path(store).stat().st_mtime for request in point.here]
+    first, last = (
+        datetime.fromtimestamp(seconds, UTC).isoformat()
+        for seconds in (min(written), max(written))
+    )
+    usage = sum((s.model_usage[model] for s in samples), ModelUsage())
+    spec = inspect.EvalSpec(
+        # A name by content, so that Inspect sees the same evaluation as one log.
         eval_id=name,
         run_id=name,
         task_id=name,
-        created=created,
+        created=last,
         task=judge.name,
         dataset=inspect.EvalDataset(
             name=f"{judge.name} {config.split.value}",
@@ -128,15 +95,45 @@ def _spec(
         ),
         model=model,
         model_args={"step": point.steps, "precision": config.precision},
-        model_generate_config=_sampling(config),
-        config=inspect.EvalConfig(epochs=config.responses, epochs_reducer=reducers),
+        model_generate_config=sampling,
+        config=inspect.EvalConfig(
+            epochs=config.responses, epochs_reducer=[*map(_reducer, config.all_ks)]
+        ),
         packages={"entrometer": __version__},
-        metadata=asdict(config),
+        # Without paths, which would name the machine in a log that is shared.
+        metadata=asdict(replace(config, checkpoints=(point.name,), policy=None)),
         # Model text is untrusted: show it as it is, without markup, links or images.
         viewer=ViewerConfig(
             trust_content=False,
             task_samples_view=TaskSamplesView(name="responses", multiline=False),
         ),
+    )
+    results = inspect.EvalResults(
+        total_samples=len(samples),
+        completed_samples=len(samples),
+        scores=list(_scores(rows, config)),
+        headline=inspect.HeadlineMetric(
+            scorer="answer", metric="accuracy", reducer=_MEAN
+        ),
+        # JSON has no NaN, so undefined ends of intervals are left out.
+        metadata={
+            f"{quantity}{end}": value
+            for quantity, row in rows.items()
+            for end in ("", "_se", "_low", "_high")
+            if not np.isnan(value := getattr(row, f"value{end}"))
+        },
+    )
+    generate = inspect.EvalPlanStep(solver="generate")
+    return inspect.EvalLog(
+        status="success",
+        eval=spec,
+        plan=inspect.EvalPlan(steps=[generate], config=sampling),
+        results=results,
+        # The viewer shows a duration of NaN if there are no times.
+        stats=inspect.EvalStats(
+            started_at=first, completed_at=last, model_usage={model: usage}
+        ),
+        samples=samples,
     )
 
 
@@ -152,13 +149,14 @@ def _samples(
         output = ModelOutput.from_content(
             model, text, "max_tokens" if grade["truncated"] else "stop"
         )
-        asked, said = rollouts.prompt_tokens[i].size, rollouts.response_tokens[i].size
+        read, new = rollouts.prompt_tokens[i].size, rollouts.response_tokens[i].size
         output.usage = ModelUsage(
-            input_tokens=asked, output_tokens=said, total_tokens=asked + said
+            input_tokens=read, output_tokens=new, total_tokens=read + new
         )
         prompt = judge.prompt(problem)
         yield EvalSample(
             id=problem.index,
+            # The n responses to a problem are consecutive; Inspect counts from 1.
             epoch=i % n + 1,
             input=prompt,
             target=problem.answer,
@@ -173,7 +171,7 @@ def _samples(
             },
             metadata={
                 "reward": grade["answer"],
-                "tokens": said,
+                "tokens": new,
                 "truncated": bool(grade["truncated"]),
                 "entropy": float(entropies[i].mean()),
                 "seed": int(rollouts.seed[i]),
@@ -182,44 +180,26 @@ def _samples(
         )
 
 
-def _scores(rows: dict[str, Evaluated], config: EvalConfig) -> list[EvalScore]:
-    return [
-        *(
-            _score("answer", _reducer(k), "accuracy", rows[f"pass_at_{k}"])
-            for k in config.all_ks
-        ),
-        _score("format", _MEAN, "mean", rows["format_rate"]),
-        *(
-            _score(name, None, "mean", rows[name])
-            for name in ("truncated", "length", "entropy")
-        ),
-    ]
-
-
-def _score(name: str, reducer: str | None, metric: str, row: Evaluated) -> EvalScore:
-    values = {metric: row.value, "stderr": row.value_se}
-    return EvalScore(
-        name=name,
-        scorer=name,
-        reducer=reducer,
-        scored_samples=row.prompts,
-        unscored_samples=0,
-        metrics={
-            name: inspect.EvalMetric(name=name, value=value)
-            for name, value in values.items()
-        },
-    )
+def _scores(rows: dict[str, Evaluated], config: EvalConfig) -> Iterator[EvalScore]:
+    passed = [("answer", _reducer(k), f"pass_at_{k}") for k in config.all_ks]
+    # These three are not scores of a sample, so there is nothing to reduce.
+    others = [(name, None, name) for name in ("truncated", "length", "entropy")]
+    for name, reducer, quantity in (*passed, ("format", _MEAN, "format_rate"), *others):
+        row = rows[quantity]
+        metric = "accuracy" if name == "answer" else "mean"
+        metrics = {metric: row.value, "stderr": row.value_se}
+        yield EvalScore(
+            name=name,
+            scorer=name,
+            reducer=reducer,
+            scored_samples=row.prompts,
+            unscored_samples=0,
+            metrics={
+                key: inspect.EvalMetric(name=key, value=value)
+                for key, value in metrics.items()
+            },
+        )
 
 
 def _reducer(k: int) -> str:
     return _MEAN if k == 1 else f"pass_at_{k}"
-
-
-def _sampling(config: EvalConfig) -> GenerateConfig:
-    return GenerateConfig(
-        temperature=config.temperature, max_tokens=config.max_tokens, seed=config.seed
-    )
-
-
-def _utc(seconds: float) -> str:
-    return datetime.fromtimestamp(seconds, UTC).isoformat()

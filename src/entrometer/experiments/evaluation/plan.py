@@ -1,7 +1,7 @@
 """Passes of an evaluation: draws, their grades, and S and H of every token."""
 
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
@@ -9,13 +9,12 @@ from typing import ClassVar
 import numpy as np
 
 from entrometer.errors import InvalidValue
-from entrometer.experiments.batches import draw, short_names, subject_of
+from entrometer.experiments.batches import draw, named_checkpoints, subject_of
 from entrometer.experiments.evaluation.config import EvalConfig
 from entrometer.experiments.requests import (
     Draw,
     Forward,
     Request,
-    Responses,
     Subject,
     Worker,
     read_draws,
@@ -25,7 +24,10 @@ from entrometer.policy.checkpoint import read_schedule
 from entrometer.runs import response_seeds
 from entrometer.runs.columns import write_columns
 from entrometer.tasks import task
-from entrometer.tasks.registry import Problem, Score, Split, Task
+from entrometer.tasks.registry import Problem, Split, Task
+
+# Repeated from the draw: workers get only a reference to it, without its task.
+_OF_TASK = ("task", "settings", "split", "code")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,6 +35,8 @@ class Grades(Request):
     """Scores of each response's answer and format, and whether it was cut short."""
 
     kind: ClassVar[str] = "grades"
+    # No token goes through the model.
+    over: ClassVar[str] = ""
 
     rollouts: Draw
     task: str
@@ -41,20 +45,22 @@ class Grades(Request):
     code: str
     """Content key of the task's code if a user wrote it."""
 
-    @property
-    def batches(self) -> Sequence[Responses]:
-        """None: no token goes through the model."""
-        return []
-
     def run(self, worker: Worker) -> None:
         """Grade every response, and compare its last token with the policy's EOS."""
         rollouts = read_draws([self.rollouts], worker.store)
         judge = task(self.task, **dict(self.settings))
         every = judge.problems(Split(self.split), int(rollouts.prompt.max()) + 1)
-        scores = [
-            _checked(judge, every[i], judge.score(every[i], text))
-            for i, text in zip(rollouts.prompt, rollouts.text, strict=True)
-        ]
+        scores = []
+        for i, text in zip(rollouts.prompt, rollouts.text, strict=True):
+            score = judge.score(every[i], text)
+            # Not `< 0 or > 1`: that lets NaN through.
+            if not all(0 <= part <= 1 for part in score):
+                raise InvalidValue(
+                    f"expected scores from 0 to 1 of the task {judge.name!r}, got "
+                    f"{score} for problem {every[i].index}; correct its `score`"
+                )
+            scores.append(score)
+        # A response that ends without EOS was cut at the length limit.
         last = np.array([tokens[-1] for tokens in rollouts.response_tokens])
         truncated = ~np.isin(last, eos_tokens(worker.policy(self.subject)))
         columns = {
@@ -73,7 +79,6 @@ class CheckpointPlan:
     path: str
     steps: int
     """Optimizer steps of the checkpoint."""
-
     subject: Subject
     draws: tuple[Draw, ...]
     grades: tuple[Grades, ...]
@@ -86,15 +91,14 @@ class CheckpointPlan:
 
 def plan(config: EvalConfig) -> list[CheckpointPlan]:
     """Return the passes of an evaluation, by checkpoint in the order of their steps."""
-    names = short_names(config.checkpoints)
-    points = [
-        _checkpoint(config, Path(path), name)
-        for path, name in zip(config.checkpoints, names, strict=True)
-    ]
+    named = named_checkpoints(config)
+    points = [_checkpoint(config, path, name) for name, path in named]
+    # Changes are relative to the first, which is then the earliest.
     return sorted(points, key=lambda point: point.steps)
 
 
 def _checkpoint(config: EvalConfig, path: Path, name: str) -> CheckpointPlan:
+    # An evaluation takes no step, so it also accepts weights without an optimizer.
     has_optimizer = (path / "optimizer.pt").is_file()
     subject = subject_of(config, path, with_optimizer=has_optimizer)
     judge = task(config.task, **config.task_settings())
@@ -105,21 +109,16 @@ def _checkpoint(config: EvalConfig, path: Path, name: str) -> CheckpointPlan:
     size = max(1, config.shard // config.responses) * config.responses
     shards = [slice(i, i + size) for i in range(0, problems.size, size)]
     draws = tuple(draw(config, subject, problems[s], seeds[s]) for s in shards)
+    # The name is enough if there is no trainer state, as in a copy of the weights.
+    number = path.name.removeprefix("checkpoint-")
     return CheckpointPlan(
         name=name,
         path=str(path),
-        steps=_steps(path),
+        steps=int(number) if number.isdecimal() else read_schedule(path).step,
         subject=subject,
         draws=draws,
         grades=tuple(
-            Grades(
-                subject=subject,
-                rollouts=d,
-                task=d.task,
-                settings=d.settings,
-                split=d.split,
-                code=d.code,
-            )
+            Grades(subject=subject, rollouts=d, **{n: getattr(d, n) for n in _OF_TASK})
             for d in draws
         ),
         here=tuple(Forward(subject=subject, rollouts=d) for d in draws),
@@ -140,25 +139,8 @@ def chosen_problems(judge: Task, config: EvalConfig) -> tuple[Problem, ...]:
             f"{judge.name!r}, got none; choose another split"
         )
     count = max(1, round(config.fraction * len(problems)))
-    chosen = sorted(problems, key=lambda problem: _hash(problem.index))[:count]
-    return tuple(sorted(chosen, key=lambda problem: problem.index))
-
-
-def _steps(path: Path) -> int:
-    """Return the optimizer steps of a checkpoint, by its name if that says them."""
-    number = path.name.removeprefix("checkpoint-")
-    return int(number) if number.isdecimal() else read_schedule(path).step
-
-
-def _hash(index: int) -> bytes:
-    return hashlib.sha256(str(index).encode()).digest()
-
-
-def _checked(judge: Task, problem: Problem, score: Score) -> Score:
-    # Not `< 0 or > 1`: that lets NaN through.
-    if not all(0 <= part <= 1 for part in score):
-        raise InvalidValue(
-            f"expected scores from 0 to 1 of the task {judge.name!r}, got {score} for "
-            f"problem {problem.index}; correct its `score`"
-        )
-    return score
+    # SHA-256, because Python salts `hash` of strings in every process.
+    chosen = sorted(
+        problems, key=lambda p: hashlib.sha256(str(p.index).encode()).digest()
+    )[:count]
+    return tuple(sorted(chosen, key=lambda p: p.index))

@@ -9,10 +9,11 @@ from entrometer.runs.tables.influence import InfluenceTables, Token
 from entrometer.text import interval, table
 
 DRAINING = 10
-"""Tokens of an update that are shown."""
+"""Tokens per update that are shown."""
 
 
 def _steps() -> Steps:
+    # Imported when called, so that --help does not load torch.
     from entrometer.experiments.influence.collect import collect
     from entrometer.experiments.influence.plan import plan
     from entrometer.experiments.influence.removals import follow_up
@@ -23,116 +24,98 @@ def _steps() -> Steps:
 
 
 def _page() -> PageParts[InfluenceTables]:
+    # Imported on use: figures import matplotlib.
     from entrometer.report.influence import PARTS
 
     return PARTS
 
 
-def _text(found: InfluenceTables) -> Sequence[str]:
-    return [_balance(found), _draining(found), _kinds(found), _removals(found)]
+def _text(tables: InfluenceTables) -> Sequence[str]:
+    return [_balance(tables), _draining(tables), _kinds(tables), _removals(tables)]
 
 
-def _balance(found: InfluenceTables) -> str:
+def _balance(tables: InfluenceTables) -> str:
     rows = [
         [
-            b.checkpoint,
-            b.update,
-            b.part,
-            b.objective,
+            *(b.checkpoint, b.update, b.part, b.objective),
             interval(b.value, b.value_low, b.value_high, scale=b.learning_rate),
         ]
-        for b in found.balance
+        for b in tables.balance
     ]
     return (
         table(["checkpoint", "update", "part", "of", "change"], rows, label_columns=4)
-        + "\nAt the training's learning rate, to first order: entropy in nats per "
+        + "\nFirst-order change at the training's learning rate: entropy in nats per "
         "token, reward per response; brackets: 95% intervals over folds of the prompts."
     )
 
 
-def _draining(found: InfluenceTables) -> str:
+def _draining(tables: InfluenceTables) -> str:
     rows = []
-    for name in _rates(found):
-        own = [t for t in found.tokens if (t.checkpoint, t.update) == name]
-        own.sort(key=lambda t: t.entropy)
+    for name in dict.fromkeys((t.checkpoint, t.update) for t in tables.tokens):
+        tokens = [t for t in tables.tokens if (t.checkpoint, t.update) == name]
+        texts = {(t.response, t.position): t.text for t in tokens}
         rows += [
             [
-                *name,
-                _in_context(found.tokens, t),
-                t.kind,
-                f"{t.advantage:+.3g}",
-                f"{t.S:.2f}",
+                *(*name, _in_context(texts, t), t.kind),
+                *(f"{t.advantage:+.3g}", f"{t.S:.2f}"),
                 f"{t.entropy:+.3g} ± {t.entropy_se:.1g}",
                 f"{t.reward:+.3g} ± {t.reward_se:.1g}",
             ]
-            for t in own[:DRAINING]
+            for t in sorted(tokens, key=lambda t: t.entropy)[:DRAINING]
         ]
     heads = ["checkpoint", "update", "token", "kind", "advantage", "log p"]
     return (
         table([*heads, "entropy", "reward"], rows, label_columns=4)
-        + "\nThe most draining tokens: influence per unit learning rate, ± its "
+        + "\nTokens that lower entropy most: influence per unit learning rate, ± its "
         "standard error."
     )
 
 
-def _kinds(found: InfluenceTables) -> str:
-    rates = _rates(found)
+def _in_context(texts: dict[tuple[int, int], str], t: Token) -> str:
+    before, after = (
+        "".join(texts.get((t.response, t.position + d), "") for d in distances)
+        for distances in ((-3, -2, -1), (1, 2))
+    )
+    # A line break would break the row of the table.
+    return f"{before}[{t.text}]{after}".replace("\n", "\\n")
+
+
+def _kinds(tables: InfluenceTables) -> str:
+    rates = {(b.checkpoint, b.update): b.learning_rate for b in tables.balance}
     cells: dict[tuple[str, str, str], dict[str, str]] = {}
-    for g in found.groups:
+    for g in tables.groups:
         if g.by == "kind":
+            name = (g.checkpoint, g.update, g.name)
+            row = cells.setdefault(name, {"tokens": str(g.tokens)})
             rate = rates[g.checkpoint, g.update]
-            row = cells.setdefault(
-                (g.checkpoint, g.update, g.name), {"tokens": str(g.tokens)}
-            )
             row[g.objective] = interval(g.value, g.value_low, g.value_high, scale=rate)
     heads = ["tokens", "entropy", "reward"]
     rows = [[*name, *(row[head] for head in heads)] for name, row in cells.items()]
     return table(["checkpoint", "update", "kind", *heads], rows, label_columns=3)
 
 
-def _removals(found: InfluenceTables) -> str:
+def _removals(tables: InfluenceTables) -> str:
     rows = [
         [
-            r.checkpoint,
-            r.update,
-            r.by,
-            r.objective,
-            str(r.tokens),
+            *(r.checkpoint, r.update, r.by, r.objective, str(r.tokens)),
             interval(r.predicted, r.predicted_low, r.predicted_high),
             interval(r.observed, r.observed_low, r.observed_high),
             f"{r.whole:+.3g}",
         ]
-        for r in found.removals
+        for r in tables.removals
     ]
     if not rows:
         return ""
     heads = ["checkpoint", "update", "removed by", "of", "tokens", "predicted"]
     return (
         table([*heads, "observed", "whole step"], rows, label_columns=4)
-        + "\nTokens taken out of the loss: what that changes, on prompts that did not "
-        "choose them."
+        + "\nEffect of removing tokens from the loss, measured on other prompts than "
+        "those by which the tokens were chosen."
     )
 
 
-def _in_context(tokens: list[Token], t: Token) -> str:
-    """The token in brackets, with a little of its response around it."""
-    beside = {
-        x.position: x.text
-        for x in tokens
-        if (x.checkpoint, x.update, x.response) == (t.checkpoint, t.update, t.response)
-    }
-    before = "".join(beside.get(t.position - d, "") for d in (3, 2, 1))
-    after = "".join(beside.get(t.position + d, "") for d in (1, 2))
-    return f"{before}[{t.text}]{after}".replace("\n", "\\n")
-
-
-def _rates(found: InfluenceTables) -> dict[tuple[str, str], float]:
-    """Learning rate of the training, by checkpoint and update."""
-    return {(b.checkpoint, b.update): b.learning_rate for b in found.balance}
-
-
+# Tables with one row per token or response would make the output of --json too large.
 _PRINTED = ("signal", "balance", "groups", "scores", "diagonals", "removals")
-"""Tables that `--json` prints: all but those with one row per token or response."""
 
 INFLUENCE = register(
     Experiment(

@@ -1,4 +1,4 @@
-"""What a measurement of influence is told."""
+"""Settings of `influence`."""
 
 import math
 from dataclasses import dataclass
@@ -10,16 +10,16 @@ from entrometer.experiments.config import ExperimentConfig
 
 @dataclass(frozen=True, kw_only=True)
 class InfluenceConfig(ExperimentConfig):
-    """Checkpoints, the updates whose tokens are asked about, and on what samples."""
+    """Settings of a measurement of every token's influence."""
 
     folds: int = 8
-    """Parts of E by prompt, which standard errors rest on."""
+    """Parts of E, split by prompt, from which standard errors are computed."""
 
     past: int = 0
-    """Recorded batches of the last so many steps, which momentum carries on."""
+    """Number of earlier recorded batches whose part of the momentum is measured."""
 
     remove: float = 0.01
-    """Share of the tokens that the check takes out of the loss; 0 for no check."""
+    """Fraction of the tokens that the check removes from the loss; 0 for no check."""
 
     eta: float = 0.0
     """Learning rate of the check; 0 for the training's."""
@@ -30,20 +30,20 @@ class InfluenceConfig(ExperimentConfig):
     }
 
     def __post_init__(self) -> None:
-        """Refuse what cannot be measured before anything is loaded."""
         super().__post_init__()
         if not 0 <= self.remove < 1 or not 0 <= self.eta < math.inf:
             raise InvalidValue(
-                "expected remove from 0 below 1 and eta from 0, got "
+                "expected remove of at least 0 and below 1, and eta of at least 0, got "
                 f"{self.remove} and {self.eta}"
             )
+        # A standard error needs two folds, and the check has one half of them.
         if self.remove and self.folds < 4:
             raise InvalidValue(
-                "expected at least 4 folds for the check by removal, whose halves "
-                f"choose and judge, got {self.folds}; take more, or set --remove 0"
+                "expected at least 4 folds for the check by removal, half of which "
+                f"choose tokens, got {self.folds}; use more, or set --remove 0"
             )
 
     def recorded_steps(self, steps: int) -> list[int]:
-        """Steps whose recorded batches are read, those of the past among them."""
+        """Return the optimizer steps whose recorded batches are read."""
         past = [steps + 1 - age for age in range(1, self.past + 1)]
         return [*super().recorded_steps(steps), *past]

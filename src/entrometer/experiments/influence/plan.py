@@ -1,4 +1,4 @@
-"""Which passes a measurement of influence needs, in the order they can be made."""
+"""Passes that a measurement of influence needs, in the order they can run."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -6,9 +6,9 @@ from pathlib import Path
 
 from entrometer.experiments.batches import (
     evaluation,
+    named_checkpoints,
     recorded,
     require_rates,
-    short_names,
     step_of,
     subject_of,
 )
@@ -38,35 +38,18 @@ from entrometer.runs import present, update_path
 
 
 @dataclass(frozen=True, kw_only=True)
-class RemovalPlan:
-    """The passes for tokens that are taken out in one way."""
+class TakenStep:
+    """A step of the check by removal, and the evaluation batch after it."""
 
     by: str
+    """How the tokens to remove were chosen; empty for the whole step."""
     step: Step
     there: tuple[Forward, ...]
-    """The evaluation batch after the step without them."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class CheckPlan:
-    """The passes of the check of one update."""
-
-    whole: tuple[Forward, ...]
-    """The evaluation batch after the whole step."""
-
-    removals: tuple[RemovalPlan, ...]
-
-    def requests(self) -> Iterator[Request]:
-        """All of them, each after what it depends on."""
-        yield from self.whole
-        for removal in self.removals:
-            yield removal.step
-            yield from removal.there
 
 
 @dataclass(frozen=True, kw_only=True)
 class UpdatePlan:
-    """The passes for one update of a checkpoint."""
+    """Passes for one update of a checkpoint."""
 
     name: str
     step: Step
@@ -75,48 +58,43 @@ class UpdatePlan:
     past: tuple[PastBatchProducts, ...]
     concentration: Concentration
     blocks: Blocks
-    words: DecodeTokens
-    check: CheckPlan | None = None
-    """The check by removal, once it is known which tokens to remove."""
+    texts: DecodeTokens
+    check: tuple[TakenStep, ...] = ()
+    """The whole step, then those without some tokens. Filled in by `follow_up`."""
 
     def requests(self) -> Iterator[Request]:
-        """All of them, after the step and the gradients."""
+        """Yield the passes that follow the step and the gradients."""
         yield from (self.adjoint, self.carried, *self.past)
-        yield from (self.concentration, self.blocks, self.words)
-        if self.check is not None:
-            yield from self.check.requests()
+        yield from (self.concentration, self.blocks, self.texts)
+        for taken in self.check:
+            yield from (taken.step, *taken.there)
 
 
 @dataclass(frozen=True, kw_only=True)
 class CheckpointPlan:
-    """The passes for one checkpoint."""
+    """Passes for one checkpoint."""
 
     name: str
     steps: int
-    """Optimizer steps behind it."""
-
+    """Optimizer steps of the training so far."""
     learning_rate: float
-    """Of the training."""
-
+    """Learning rate of the training."""
     eta: float
-    """Of the check by removal."""
-
+    """Learning rate of the check by removal."""
     subject: Subject
     here: tuple[Forward, ...]
-    """Over the evaluation batch, in shards."""
-
+    """The evaluation batch at the checkpoint, in shards."""
     gradients: tuple[FoldGradient, ...]
-    """One a fold."""
-
     updates: tuple[UpdatePlan, ...]
 
     def read_batch(self, store: Path) -> Evaluation:
-        """The evaluation batch with its tables, in folds."""
+        """Return the evaluation batch with its S and H, in folds."""
         return self.gradients[0].read_batch(store)
 
     def requests(self) -> Iterator[Request]:
-        """All of them, each after what it depends on."""
+        """Yield all passes, each after those it depends on."""
         batches = [u.step.batch for u in self.updates]
+        # Sampling first, because every other pass reads its responses.
         yield from (h.rollouts for h in self.here)
         yield from (batch for batch in batches if isinstance(batch, Draw))
         yield from self.here
@@ -127,18 +105,15 @@ class CheckpointPlan:
 
 
 def plan(config: InfluenceConfig) -> list[CheckpointPlan]:
-    """The passes of a measurement, by checkpoint. Reads files, and loads no model."""
-    names = short_names(config.checkpoints)
-    return [
-        _checkpoint(config, Path(path), name)
-        for path, name in zip(config.checkpoints, names, strict=True)
-    ]
+    """Return the passes by checkpoint; reads files, and loads no model."""
+    return [_checkpoint(config, path, name) for name, path in named_checkpoints(config)]
 
 
 def _checkpoint(config: InfluenceConfig, path: Path, name: str) -> CheckpointPlan:
     subject = subject_of(config, path)
     steps, learning_rate, _ = read_schedule(path)
     eta = config.eta or learning_rate
+    # Slopes need no learning rate; only the check takes a step.
     if config.remove:
         require_rates(path, learning_rate, [eta])
     gradients = folded(subject, evaluation(config, subject), config.folds)
@@ -151,8 +126,8 @@ def _checkpoint(config: InfluenceConfig, path: Path, name: str) -> CheckpointPla
         here=gradients[0].here,
         gradients=gradients,
         updates=tuple(
-            _update(config, update, step_of(config, subject, update, steps), gradients)
-            for update in config.updates
+            _update(config, name, step_of(config, subject, name, steps), gradients)
+            for name in config.updates
         ),
     )
 
@@ -160,9 +135,9 @@ def _checkpoint(config: InfluenceConfig, path: Path, name: str) -> CheckpointPla
 def _update(
     config: InfluenceConfig, name: str, step: Step, gradients: tuple[FoldGradient, ...]
 ) -> UpdatePlan:
-    subject = step.subject
-    beside = Path(subject.path)
-    steps = read_schedule(beside).step
+    subject, checkpoint = step.subject, Path(step.subject.path)
+    # Batches are recorded under the number of the step that used them.
+    next_step = read_schedule(checkpoint).step + 1
     return UpdatePlan(
         name=name,
         step=step,
@@ -173,13 +148,14 @@ def _update(
                 subject=subject,
                 step=step,
                 gradients=gradients,
-                batch=recorded(config, beside, steps + 1 - age),
+                batch=recorded(config, checkpoint, next_step - age),
                 age=age,
             )
             for age in range(1, config.past + 1)
-            if present(update_path(beside.parent, steps + 1 - age))
+            # A training need not have recorded every step: what is absent is "older".
+            if present(update_path(checkpoint.parent, next_step - age))
         ),
         concentration=Concentration(subject=subject, batch=step.batch),
         blocks=Blocks(subject=subject, step=step),
-        words=DecodeTokens(subject=subject, batch=step.batch),
+        texts=DecodeTokens(subject=subject, batch=step.batch),
     )

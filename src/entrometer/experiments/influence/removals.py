@@ -1,4 +1,4 @@
-"""The check: tokens taken out of the loss, and what that does to the update."""
+"""The check: steps without some tokens, and whether influence predicts their effect."""
 
 # Axes: K tokens of the update batch.
 
@@ -10,24 +10,18 @@ import numpy as np
 
 from entrometer.estimators import Estimate, Tables
 from entrometer.estimators.scores import TokenColumns, covariance
-from entrometer.experiments.estimate_fields import estimate_fields
 from entrometer.experiments.influence.config import InfluenceConfig
-from entrometer.experiments.influence.plan import (
-    CheckPlan,
-    CheckpointPlan,
-    RemovalPlan,
-    UpdatePlan,
-)
+from entrometer.experiments.influence.plan import CheckpointPlan, TakenStep, UpdatePlan
 from entrometer.experiments.influence.requests import WithoutTokens
 from entrometer.experiments.influence.tables import Updated, updated
-from entrometer.experiments.influence.tokens import named
-from entrometer.experiments.requests import Draw, Forward, Request, Step
+from entrometer.experiments.requests import Draw, Request
+from entrometer.experiments.result_fields import estimate_fields
 from entrometer.experiments.token_influence.halves import OBJECTIVES, by_half, change
 from entrometer.runs.columns import read_table
 from entrometer.runs.tables.influence import Removal
 
 WAYS = ("influence", "cov", "random")
-"""How tokens are chosen: the most draining, the largest covariance, by lot."""
+"""How tokens are chosen: lowest influence on entropy, largest covariance, at random."""
 
 
 def follow_up(
@@ -35,114 +29,107 @@ def follow_up(
 ) -> list[CheckpointPlan]:
     """Return the points with the check of every update, if tokens are to be removed.
 
-    Which tokens depends on what the first passes measured. Until the store has all of
-    those, any tokens stand for them: the passes cost the same.
+    The choice of tokens depends on the first passes. Until the store has all of those,
+    arbitrary tokens stand for the choice: the passes cost the same.
     """
     if not config.remove:
         return list(points)
-    return [
-        replace(
-            point,
-            updates=tuple(
-                replace(u, check=_check(point, u, _chosen(config, point, u, store)))
-                for u in point.updates
-            ),
-        )
-        for point in points
-    ]
+
+    def checked(point: CheckpointPlan, update: UpdatePlan) -> UpdatePlan:
+        tokens = _tokens(config, point, update, store)
+        return replace(update, check=_check(point, update, tokens))
+
+    return [replace(p, updates=tuple(checked(p, u) for u in p.updates)) for p in points]
 
 
-def chosen(config: InfluenceConfig, moved: Updated) -> dict[str, np.ndarray]:
-    """Tokens to take out, in every way, by what the even folds say."""
-    candidates = np.flatnonzero(moved.alpha)
-    count = min(candidates.size, max(1, round(config.remove * moved.alpha.size)))
-    even = moved.parts["entropy"][:, ::2].sum(axis=1)
-    zeros = np.zeros_like(moved.alpha)
-    seen = TokenColumns(
-        moved.advantage, moved.here.S, moved.here.H, zeros, zeros, zeros, zeros
-    )
+def chosen(config: InfluenceConfig, update: Updated) -> dict[str, np.ndarray]:
+    """Return the tokens to remove, by each criterion, according to the even folds."""
+    batch = update.batch
+    # Removing a token of weight 0 would change nothing.
+    candidates = np.flatnonzero(batch.alpha)
+    count = min(candidates.size, max(1, round(config.remove * batch.alpha.size)))
+    # By the even folds alone: on the odd ones the choice has no selection bias.
+    even = update.parts["entropy"][:, ::2].sum(axis=1)
+    unread = [np.zeros_like(batch.alpha)] * 4
+    columns = TokenColumns(batch.advantage, update.here.S, update.here.H, *unread)
+    # Stream 2, apart from the evaluation batch (0) and update batches (1).
     rng = np.random.default_rng([2, config.seed])
-    first = {
+    # Stable sorts, so that ties do not depend on the platform.
+    orders = {
         "influence": np.argsort(even[candidates], kind="stable"),
-        "cov": np.argsort(-covariance(seen)[candidates], kind="stable"),
+        "cov": np.argsort(-covariance(columns)[candidates], kind="stable"),
         "random": rng.permutation(candidates.size),
     }
-    return {by: np.sort(candidates[order[:count]]) for by, order in first.items()}
+    return {by: np.sort(candidates[order[:count]]) for by, order in orders.items()}
 
 
-def _chosen(
+def _tokens(
     config: InfluenceConfig, point: CheckpointPlan, update: UpdatePlan, store: Path
 ) -> dict[str, np.ndarray]:
     needed: list[Request] = [r for h in point.here for r in (h.rollouts, h)]
-    needed += [update.adjoint, update.words]
+    needed += [update.adjoint, update.texts]
     if isinstance(update.step.batch, Draw):
         needed.append(update.step.batch)
     if not all(request.path(store).exists() for request in needed):
         return {by: np.array([number]) for number, by in enumerate(WAYS)}
-    batch = point.read_batch(store)
-    return chosen(config, updated(point, update, batch, store))
+    return chosen(config, updated(point, update, point.read_batch(store), store))
 
 
 def _check(
     point: CheckpointPlan, update: UpdatePlan, tokens: dict[str, np.ndarray]
-) -> CheckPlan:
-    step = update.step
-
-    def after(step: Step) -> tuple[Forward, ...]:
-        return tuple(replace(h, step=step, eta=point.eta) for h in point.here)
-
-    removals = []
+) -> tuple[TakenStep, ...]:
+    # The whole step first: every removal is compared with it.
+    steps = {"": update.step}
     for by, places in tokens.items():
-        without = replace(step, loss=WithoutTokens(places=tuple(places.tolist())))
-        removals.append(RemovalPlan(by=by, step=without, there=after(without)))
-    return CheckPlan(whole=after(step), removals=tuple(removals))
+        loss = WithoutTokens(places=tuple(places.tolist()))
+        steps[by] = replace(update.step, loss=loss)
+    return tuple(
+        TakenStep(
+            by=by,
+            step=step,
+            there=tuple(replace(h, step=step, eta=point.eta) for h in point.here),
+        )
+        for by, step in steps.items()
+    )
 
 
-def removals(moved: Updated, check: CheckPlan, store: Path) -> Iterator[Removal]:
-    """A row for every way to choose, and for entropy and reward."""
-    judge, columns = moved.evaluation.half(1)
-    eta = moved.point.eta
-
-    def after(requests: tuple[Forward, ...]) -> Tables:
-        tables = read_table(Tables, [r.path(store) for r in requests])
-        return Tables(S=tables.S[columns], H=tables.H[columns])
-
-    whole = after(check.whole)
-    for removal in check.removals:
-        tokens = np.array(_places(removal), dtype=int)
-        without = after(removal.there)
+def removals(update: Updated, store: Path) -> Iterator[Removal]:
+    """Yield a row per choice of tokens, for entropy and for reward."""
+    held_out, columns = update.evaluation.half(1)
+    eta = update.point.eta
+    after = {}
+    for taken in update.plan.check:
+        tables = read_table(Tables, [request.path(store) for request in taken.there])
+        after[taken.by] = Tables(S=tables.S[columns], H=tables.H[columns])
+    for removal in update.plan.check[1:]:
+        assert isinstance(removal.step.loss, WithoutTokens)
+        tokens = np.array(removal.step.loss.places, dtype=int)
         for objective in OBJECTIVES:
-            before = change(judge, whole, objective, moved.evaluation)
-            observed = change(judge, without, objective, moved.evaluation) - before
-            predicted = prediction(moved, tokens, objective, eta)
+            # Linearised, so that the difference keeps the pairing of the prompts.
+            complete, reduced = (
+                change(held_out, after[by], objective, update.evaluation)
+                for by in ("", removal.by)
+            )
+            predicted = prediction(update, tokens, objective, eta)
             yield Removal(
-                **named(moved),
+                **update.names,
                 by=removal.by,
-                share=tokens.size / moved.alpha.size,
+                share=tokens.size / update.batch.alpha.size,
                 tokens=tokens.size,
                 eta=eta,
                 objective=objective,
                 **estimate_fields("predicted", predicted),
-                **estimate_fields("observed", observed.estimate()),
-                whole=before.value,
+                **estimate_fields("observed", (reduced - complete).estimate()),
+                whole=complete.value,
             )
 
 
 def prediction(
-    moved: Updated, tokens: np.ndarray, objective: str, eta: float
+    update: Updated, tokens: np.ndarray, objective: str, eta: float
 ) -> Estimate:
-    r"""$-\eta\sum I$ over the tokens, by the odd folds, which did not choose them."""
-    taken = moved.parts[objective][tokens].sum(axis=0)
-    found = by_half(
-        moved.evaluation,
-        objective,
-        -eta * taken[None],
-        -eta * moved.length[tokens].sum(axis=0)[None],
-        which=1,
+    r"""Return $-\eta\sum I$ of tokens by the odd folds, which did not choose them."""
+    parts, length = (
+        -eta * columns[tokens].sum(axis=0)[None]
+        for columns in (update.parts[objective], update.length)
     )
-    return found[0]
-
-
-def _places(removal: RemovalPlan) -> tuple[int, ...]:
-    assert isinstance(removal.step.loss, WithoutTokens)
-    return removal.step.loss.places
+    return by_half(update.evaluation, objective, parts, length, which=1)[0]

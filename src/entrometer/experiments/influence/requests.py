@@ -1,19 +1,27 @@
 """Requests of `influence` alone: past batches, blocks of the kernel, decoded texts."""
 
+# Axes: N responses, G responses of a prompt.
+
 import unicodedata
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
+from jaxtyping import Float
 from torch import Tensor
 
-from entrometer.calculus import Vector, clip_scale
-from entrometer.experiments.influence.blocks import block_products
+from entrometer import passes
+from entrometer.calculus import clip_scale, inner_products
+from entrometer.estimators import (
+    GradientWeights,
+    Weighting,
+    entropy_gradient_weights,
+    entropy_statistics,
+)
 from entrometer.experiments.requests import (
     Request,
-    Responses,
     ShardedSum,
     Source,
     Step,
@@ -26,9 +34,9 @@ from entrometer.experiments.token_influence.requests import (
     FoldGradient,
     read_fold_gradients,
 )
-from entrometer.experiments.update import StepVectors, ascent_of
+from entrometer.experiments.update import StepVectors, adjoint, ascent_of
 from entrometer.experiments.update_batch import Batch
-from entrometer.policy import Checkpoint, Policy, eos_tokens
+from entrometer.policy import Policy, eos_tokens
 from entrometer.runs import Rollouts
 from entrometer.runs.columns import write_columns
 from entrometer.runs.rows import read_rows, write_rows
@@ -36,28 +44,20 @@ from entrometer.runs.rows import read_rows, write_rows
 
 @dataclass(frozen=True, kw_only=True)
 class PastBatchProducts(ShardedSum):
-    """Effect on every fold of what momentum still carries from an earlier batch."""
+    """Effect on every fold of an earlier batch's part of the momentum."""
 
     kind: ClassVar[str] = "past-batch-products"
     suffix: ClassVar[str] = ".parquet"
+    over: ClassVar[str] = "batch"
 
     step: Step
     gradients: tuple[FoldGradient, ...]
-    """One per fold."""
-
     batch: Source
     age: int
     """Optimizer steps ago; 1 for the batch just before."""
 
-    @property
-    def forwards(self) -> float:
-        """A forward and a backward pass."""
-        return 2.2
-
-    @property
-    def batches(self) -> Sequence[Responses]:
-        """The earlier batch."""
-        return [self.batch]
+    # A forward and a backward pass.
+    forwards = 2.2
 
     def summands(self, worker: Worker) -> Summands:
         """Return the function that gives the gradient of some responses."""
@@ -66,38 +66,24 @@ class PastBatchProducts(ShardedSum):
         return lambda rows: ascent_of(policy, batch.some(rows))
 
     def conclude(self, worker: Worker, total: dict[str, Tensor]) -> None:
-        """Write the products of the batch's part with every gradient."""
-        part = past_part(
-            worker.checkpoint(self.subject),
-            self.step.read(worker.store),
-            total,
-            self.age,
-            max_grad_norm=self.step.max_grad_norm,
-        )
+        r"""Write the products of every gradient with the part of the earlier batch.
+
+        $\frac{1-\beta_1}{1-\beta_1^n}\beta_1^a c_{n-a}P\sum_k\alpha_k\nabla S_k$, with
+        loss and clipping as $a$ steps ago.
+        """
+        checkpoint = worker.checkpoint(self.subject)
+        P = self.step.read(worker.store).preconditioner
+        # At today's parameters: those of the earlier step are not stored.
+        limit = self.step.max_grad_norm
+        c = clip_scale(total, limit) if limit else 1.0
+        beta1 = checkpoint.hyperparameters.betas[0]
+        # The bias correction of the next step, as in the momentum that this is part of.
+        correction = 1 - beta1 ** (checkpoint.state.step + 1)
+        weight = c * (1 - beta1) / correction * beta1**self.age
+        part = {name: weight * P[name] * g for name, g in total.items()}
         gradients = read_fold_gradients(self.gradients, worker.store)
         products = gradient_products(gradients, {"past": part})
         write_columns(self.path(worker.store), products)
-
-
-def past_part(
-    checkpoint: Checkpoint,
-    step: StepVectors,
-    ascent: Vector,
-    age: int,
-    *,
-    max_grad_norm: float,
-) -> dict[str, Tensor]:
-    r"""Return the part of a step that momentum carries from a batch `age` steps ago.
-
-    $\frac{1-\beta_1}{1-\beta_1^n}\beta_1^a c_{n-a}P\sum_k\alpha_k\nabla S_k$, with that
-    step's loss and clipping. The gradient is taken at today's parameters, because those
-    of the earlier step are not stored.
-    """
-    c = clip_scale(ascent, max_grad_norm) if max_grad_norm else 1.0
-    beta1 = checkpoint.hyperparameters.betas[0]
-    correction = 1 - beta1 ** (checkpoint.state.step + 1)
-    weight = c * (1 - beta1) / correction * beta1**age
-    return {n: weight * step.preconditioner[n] * g for n, g in ascent.items()}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -105,18 +91,12 @@ class Blocks(Request):
     """Effect on each response of itself, of its prompt's others and of all others."""
 
     kind: ClassVar[str] = "blocks"
+    over: ClassVar[str] = "step.batch"
 
     step: Step
 
-    @property
-    def forwards(self) -> float:
-        """A forward and a backward pass, and rows of gradients twice."""
-        return 9.0
-
-    @property
-    def batches(self) -> Sequence[Responses]:
-        """The update batch."""
-        return [self.step.batch]
+    # A forward and a backward pass, and rows of gradients twice.
+    forwards = 9.0
 
     def run(self, worker: Worker) -> None:
         """Compute rows of gradients, one prompt group at a time."""
@@ -128,6 +108,53 @@ class Blocks(Request):
         write_columns(self.path(worker.store), products)
 
 
+def block_products(
+    policy: Policy, batch: Batch, step: StepVectors
+) -> dict[str, Float[np.ndarray, " N"]]:
+    r"""Return sums of $X_i\cdot Y_j$ over j: the response i, its prompt, all others.
+
+    $X_i$ are the terms of $\nabla h$ by response, with the batch as its own evaluation
+    batch, and $Y_j = \kappa P\sum_{k\in j}\alpha_k\nabla S_k$.
+    """
+    rollouts, responses = batch.rollouts, passes.layout(batch.rollouts)
+    here = passes.forward(policy, rollouts)
+    statistics = entropy_statistics(responses, here.H)
+    X = entropy_gradient_weights(
+        responses, here, statistics, weighting=Weighting.PER_DECISION
+    )
+    Y = GradientWeights(S=batch.alpha, H=np.zeros_like(batch.alpha))
+    whole = adjoint(passes.vjp(policy, rollouts, Y).gradient, step)
+    itself, prompt, every = np.zeros((3, rollouts.count))
+    # One prompt group at a time: each row of gradients is as large as the policy.
+    for group in np.unique(rollouts.prompt):
+        at = np.flatnonzero(rollouts.prompt == group)
+        columns, some = responses.columns(at), rollouts.select(at)
+        X_G, Y_G = (
+            _rows(policy, some, GradientWeights(S=w.S[columns], H=w.H[columns]))
+            for w in (X, Y)
+        )
+        within_GG = inner_products(X_G, adjoint(Y_G, step)).cpu().numpy()
+        itself[at], prompt[at] = np.diag(within_GG), within_GG.sum(axis=1)
+        # All of Y in one row: the sum over j is inside the vector-Jacobian product.
+        all_G1 = inner_products(X_G, {name: y[None] for name, y in whole.items()})
+        every[at] = all_G1[:, 0].cpu().numpy()
+    return {"self": itself, "prompt": prompt - itself, "other": every - prompt}
+
+
+def _rows(
+    policy: Policy, rollouts: Rollouts, weights: GradientWeights
+) -> dict[str, Tensor]:
+    gradients: dict[str, Tensor] = {
+        name: p.new_zeros(rollouts.count, *p.shape)
+        for name, p in policy.trained().items()
+    }
+    # Batches are sorted by length, so their rows come out of order.
+    for rows, some in passes.per_sequence(policy, rollouts, weights):
+        for name, g in some.items():
+            gradients[name][rows] = g
+    return gradients
+
+
 @dataclass(frozen=True, kw_only=True)
 class WithoutTokens:
     """A loss in which some tokens of the batch have weight 0."""
@@ -137,9 +164,9 @@ class WithoutTokens:
 
     def apply(self, batch: Batch, store: Path) -> Batch:
         """Return the batch with these tokens' weights set to 0."""
-        alpha, gamma = batch.alpha.copy(), batch.gamma.copy()
-        for weights in (alpha, gamma):
-            weights[np.array(self.places, np.int64)] = 0.0
+        # Weight 0 instead of deletion: the other tokens keep their context.
+        removed = np.isin(np.arange(batch.alpha.size), self.places)
+        alpha, gamma = (np.where(removed, 0.0, w) for w in (batch.alpha, batch.gamma))
         return replace(batch, alpha=alpha, gamma=gamma)
 
 
@@ -149,10 +176,8 @@ class DecodedText:
 
     of: str
     """`token`, `prompt` or `response`."""
-
     number: int
-    """Id of the token, or place of the response."""
-
+    """Id of the token, or index of the response."""
     text: str
     ends: bool
     """Whether the token ends a response."""
@@ -164,16 +189,15 @@ class DecodedTexts:
 
     tokens: dict[int, str]
     """By token id."""
-
     ends: frozenset[int]
     """Ids of the tokens that end a response."""
-
     prompts: list[str]
     responses: list[str]
     """One per response."""
 
     def kind(self, token: int) -> str:
         """Return the class of a token."""
+        # By id, because the text of an end token differs between tokenizers.
         return "end" if token in self.ends else kind_of(self.tokens[token])
 
 
@@ -182,13 +206,10 @@ class DecodeTokens(Request):
     """Texts of the tokens, prompts and responses of an update batch."""
 
     kind: ClassVar[str] = "decoded-texts"
+    # The model computes nothing.
+    over: ClassVar[str] = ""
 
     batch: Source
-
-    @property
-    def batches(self) -> Sequence[Responses]:
-        """None: the model computes nothing."""
-        return []
 
     def run(self, worker: Worker) -> None:
         """Decode with the policy's tokenizer."""
@@ -209,6 +230,7 @@ class DecodeTokens(Request):
 
 def kind_of(text: str) -> str:
     """Return the class of a text: `digit`, `word`, `space`, `sign` or `other`."""
+    # Tokenizers attach the space before a word to the word.
     inner = text.strip()
     if not inner:
         return "space" if text else "other"
@@ -216,6 +238,7 @@ def kind_of(text: str) -> str:
         return "digit"
     if inner.isalpha():
         return "word"
+    # U+FFFD stands for bytes that are no character, so it is no sign.
     if all(unicodedata.category(c)[0] in "PS" and c != "\ufffd" for c in inner):
         return "sign"
     return "other"
@@ -223,13 +246,12 @@ def kind_of(text: str) -> str:
 
 def _texts(policy: Policy, rollouts: Rollouts) -> Iterator[DecodedText]:
     ends = eos_tokens(policy)
+    # Each id once: a batch repeats a small vocabulary many times.
     for token in np.unique(np.concatenate(rollouts.response_tokens)).tolist():
         text = _decode(policy.tokenizer, [token])
         yield DecodedText(of="token", number=token, text=text, ends=token in ends)
-    for of, rows in (
-        ("prompt", rollouts.prompt_tokens),
-        ("response", rollouts.response_tokens),
-    ):
+    prompts, responses = rollouts.prompt_tokens, rollouts.response_tokens
+    for of, rows in {"prompt": prompts, "response": responses}.items():
         for i, row in enumerate(rows):
             text = _decode(policy.tokenizer, row.tolist())
             yield DecodedText(of=of, number=i, text=text, ends=False)
@@ -237,7 +259,10 @@ def _texts(policy: Policy, rollouts: Rollouts) -> Iterator[DecodedText]:
 
 def _decode(tokenizer: Any, tokens: list[int]) -> str:
     text: str = tokenizer.decode(
-        tokens, skip_special_tokens=False, clean_up_tokenization_spaces=False
+        # Special tokens are tokens that the policy wrote, so they are shown.
+        tokens,
+        skip_special_tokens=False,
+        clean_up_tokenization_spaces=False,
     )
-    # Parquet holds valid Unicode only, and a token may be half of a character.
+    # A token may be part of a character; Parquet stores valid Unicode only.
     return text.encode("utf-8", "replace").decode()

@@ -1,127 +1,122 @@
-"""What was found, in words, and what a careful colleague would warn of."""
+"""Sentences and warnings of a measurement of influence."""
 
 import math
-from collections.abc import Iterator, Sized
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
 from entrometer.experiments.influence.config import InfluenceConfig
-from entrometer.experiments.update_signal import (
+from entrometer.experiments.result_fields import (
     signal_sentences,
     signal_warnings,
     without_signal,
 )
 from entrometer.runs.tables.influence import Balance, InfluenceTables
+from entrometer.text import interval
 
 _TOP = 0.01
-"""Share of the tokens that are told apart as the largest."""
+"""Fraction of the tokens that counts as the most influential."""
 
-_FEW = 0.5
-"""Share of the influence from which on so few tokens are worth a warning."""
+_CONCENTRATED = 0.5
+"""Fraction of the influence above which those tokens are worth a warning."""
 
 Parts = dict[tuple[str, str], Balance]
-"""Of one update, by objective and part."""
+"""Rows of one update, by objective and part."""
 
 
-def summarize(config: InfluenceConfig, found: InfluenceTables) -> dict[str, Any]:
-    """Title, sentences and warnings of a measurement, as plain text."""
+def summarize(config: InfluenceConfig, tables: InfluenceTables) -> dict[str, Any]:
+    """Return the title, sentences and warnings of a measurement, as plain text."""
     updates: dict[tuple[str, str], Parts] = {}
-    for row in found.balance:
-        own = updates.setdefault((row.checkpoint, row.update), {})
-        own[row.objective, row.part] = row
-    shares = {name: _share(found, *name) for name in updates}
+    for row in tables.balance:
+        parts = updates.setdefault((row.checkpoint, row.update), {})
+        parts[row.objective, row.part] = row
+    shares = {name: _top_share(tables, name) for name in updates}
     return {
         "title": "Influence of every token of an update",
         "sentences": [
-            *without_signal(found.signal),
-            _what(config, found, updates),
-            *(_found(*name, own, shares[name]) for name, own in updates.items()),
-            *signal_sentences(found.signal),
+            *without_signal(tables.signal),
+            _overview(config, tables, len(updates)),
+            *(_changes(name, parts, shares[name]) for name, parts in updates.items()),
+            *signal_sentences(tables.signal),
         ],
         "warnings": [
-            *signal_warnings(found.signal),
+            *signal_warnings(tables.signal),
             *(
-                warning
-                for name, own in updates.items()
-                for warning in _warnings(", ".join(name), own, shares[name])
+                f"{', '.join(name)}: {warning}"
+                for name, parts in updates.items()
+                for warning in _warnings(parts, shares[name])
             ),
-            *_overflowed(found),
+            *_overflowed(tables),
         ],
     }
 
 
-def _what(config: InfluenceConfig, found: InfluenceTables, updates: Sized) -> str:
-    plural = "es" if len(updates) != 1 else ""
+def _overview(config: InfluenceConfig, tables: InfluenceTables, updates: int) -> str:
     return (
-        f"What each of {len(found.tokens)} tokens in {len(found.responses)} responses "
-        f"of {len(updates)} update batch{plural} does to entropy and to expected "
-        f"reward on {config.task}: measured on {config.prompts} prompts with a "
-        f"response each, in {config.folds} folds and {config.precision}."
+        f"Effect of each of {len(tables.tokens)} tokens in {len(tables.responses)} "
+        f"responses of {updates} update batch{'es' if updates != 1 else ''} on entropy "
+        f"and on expected reward on {config.task}, measured on {config.prompts} "
+        f"prompts with one response each, in {config.folds} folds, in "
+        f"{config.precision}."
     )
 
 
-def _found(checkpoint: str, update: str, own: Parts, share: float) -> str:
-    entropy, reward = own["entropy", "batch"], own["reward", "batch"]
-    rate = entropy.learning_rate
+def _changes(name: tuple[str, str], parts: Parts, share: float) -> str:
+    batch, history, decay, reward = (
+        interval(row.value, row.value_low, row.value_high, scale=row.learning_rate)
+        for row in (
+            *(parts["entropy", part] for part in ("batch", "history", "decay")),
+            parts["reward", "batch"],
+        )
+    )
     return (
-        f"{checkpoint}, {update}: at the learning rate {rate:.3g} the batch changes "
-        f"entropy by {_value(entropy)} nats a token, momentum by "
-        f"{_value(own['entropy', 'history'])}, decay by "
-        f"{_value(own['entropy', 'decay'])}; the batch changes expected reward by "
-        f"{_value(reward)}" + ("." if math.isnan(share) else f"; {_carried(share)}.")
+        f"{', '.join(name)}: at the learning rate "
+        f"{parts['entropy', 'batch'].learning_rate:.3g}, to first order, the batch "
+        f"changes entropy by {batch} nats per token, momentum by {history} and weight "
+        f"decay by {decay}; the batch changes expected reward by {reward}"
+        + ("." if math.isnan(share) else f"; {_concentration(share)}.")
     )
 
 
-def _carried(share: float) -> str:
-    return f"1% of the tokens carries {share:.0%} of the influence on entropy"
+def _concentration(share: float) -> str:
+    return f"1% of the tokens have {share:.0%} of the influence on entropy"
 
 
-def _warnings(name: str, own: Parts, share: float) -> Iterator[str]:
-    batch, history = own["entropy", "batch"], own["entropy", "history"]
-    if abs(history.value) > abs(batch.value):
+def _warnings(parts: Parts, share: float) -> Iterator[str]:
+    if abs(parts["entropy", "history"].value) > abs(parts["entropy", "batch"].value):
         yield (
-            f"{name}: most of the slope is history: momentum of earlier batches moves "
-            "entropy more than this batch does, and none of its tokens is to blame."
+            "momentum of earlier batches changes entropy more than this batch does, so "
+            "no token of this batch explains most of the change."
         )
     for objective in ("entropy", "reward"):
-        row = own[objective, "batch"]
+        row = parts[objective, "batch"]
         if row.value_low <= 0 <= row.value_high:
             yield (
-                f"{name}: the batch's effect on {objective} is not told from 0; its "
-                "interval is wider than the effect: take more prompts."
+                f"the batch's effect on {objective} is not distinguishable from 0 (its "
+                "95% interval contains 0); use more --prompts."
             )
-    if share > _FEW:
-        yield (f"{name}: {_carried(share)}; sums over tokens rest on few of them.")
+    # Standard errors over folds do not show that few tokens make the sum.
+    if share > _CONCENTRATED:
+        yield f"{_concentration(share)}, so sums over tokens depend on few of them."
 
 
-def _overflowed(found: InfluenceTables) -> Iterator[str]:
-    rows = [r for r in found.removals if not math.isfinite(r.observed)]
-    for name, eta in dict.fromkeys(
-        (f"{r.checkpoint}, {r.update}", r.eta) for r in rows
+def _overflowed(tables: InfluenceTables) -> Iterator[str]:
+    rows = [r for r in tables.removals if not math.isfinite(r.observed)]
+    for checkpoint, update, eta in dict.fromkeys(
+        (r.checkpoint, r.update, r.eta) for r in rows
     ):
         yield (
-            f"{name}: the check by removal has no result: after a step at the learning "
-            f"rate {eta:.3g} log-probs or importance weights overflow; give a smaller "
-            "--eta."
+            f"{checkpoint}, {update}: the check by removal has no result: after a step "
+            f"at the learning rate {eta:.3g}, log-probs or importance weights "
+            "overflow; give a smaller --eta."
         )
 
 
-def _share(found: InfluenceTables, checkpoint: str, update: str) -> float:
-    r"""Return the share of $\sum|I_h|$ that 1% of the tokens carries; NaN for a 0."""
-    size = np.sort(
-        [
-            abs(t.entropy)
-            for t in found.tokens
-            if (t.checkpoint, t.update) == (checkpoint, update)
-        ]
-    )[::-1]
-    total = size.sum()
-    top = max(1, round(_TOP * size.size))
+def _top_share(tables: InfluenceTables, name: tuple[str, str]) -> float:
+    r"""Return the part of $\sum|I_h|$ due to 1% of the tokens; NaN if the sum is 0."""
+    rows = [t for t in tables.tokens if (t.checkpoint, t.update) == name]
+    # Absolute values: influences of opposite sign would cancel in the total.
+    size = np.sort([abs(t.entropy) for t in rows])[::-1]
+    total, top = size.sum(), max(1, round(_TOP * size.size))
     return float(size[:top].sum() / total) if total else math.nan
-
-
-def _value(row: Balance) -> str:
-    """At the training's learning rate."""
-    x = [row.learning_rate * v for v in (row.value, row.value_low, row.value_high)]
-    return f"{x[0]:+.3g} [{x[1]:+.3g}, {x[2]:+.3g}]"

@@ -1,15 +1,16 @@
-"""How much a step on one response moves another: `entrometer kernel`."""
+"""How much a step on one response changes another: `entrometer kernel`."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from entrometer.experiments.experiment import Experiment, Steps, register
 from entrometer.experiments.kernel.config import KernelConfig
 from entrometer.report.kinds import PageParts
-from entrometer.runs.tables.kernel import KernelTables, Whole
+from entrometer.runs.tables.kernel import KernelTables
 from entrometer.text import interval, table
 
 
 def _steps() -> Steps:
+    # Imported on use: these modules import torch, which `--help` does without.
     from entrometer.experiments.kernel.collect import collect
     from entrometer.experiments.kernel.plan import plan
     from entrometer.experiments.kernel.summary import summarize
@@ -18,17 +19,14 @@ def _steps() -> Steps:
 
 
 def _page() -> PageParts[KernelTables]:
+    # Imported on use: figures import matplotlib.
     from entrometer.report.kernel import PARTS
 
     return PARTS
 
 
-def _text(found: KernelTables) -> Sequence[str]:
-    return [_whole(found), _blocks(found)]
-
-
-def _whole(found: KernelTables) -> str:
-    rows = [
+def _text(tables: KernelTables) -> Sequence[str]:
+    whole = [
         [
             w.checkpoint,
             w.metric,
@@ -36,39 +34,29 @@ def _whole(found: KernelTables) -> str:
             f"{w.trace:.3g}",
             f"{w.effective_rank:.3g}",
             f"{w.off_diagonal:.0%}",
-            _noise(w),
+            f"{w.noise_scale:.3g} [{w.noise_scale_low:.2g}, {w.noise_scale_high:.2g}]",
         ]
-        for w in found.whole
+        for w in tables.whole
     ]
     heads = ["responses", "trace", "effective rank", "off diagonal", "noise scale"]
-    return (
-        table(["checkpoint", "metric", *heads], rows, label_columns=2)
-        + "\nNoise scale in prompts; brackets: 95% intervals, clustered by prompt."
-    )
-
-
-def _noise(w: Whole) -> str:
-    return f"{w.noise_scale:.3g} [{w.noise_scale_low:.2g}, {w.noise_scale_high:.2g}]"
-
-
-def _blocks(found: KernelTables) -> str:
-    return table(
-        ["checkpoint", "metric", "block", "kernel", "cosine", "grows as length to the"],
-        list(_block_rows(found)),
-        label_columns=3,
-    )
-
-
-def _block_rows(found: KernelTables) -> Iterator[list[str]]:
-    told = {(b.checkpoint, b.metric, b.block, b.quantity): b for b in found.blocks}
-    for g in found.growth:
+    note = "\nNoise scale in prompts; brackets: 95% intervals, clustered by prompt."
+    means = {
+        (b.checkpoint, b.metric, b.block, b.quantity): interval(
+            b.mean, b.mean_low, b.mean_high
+        )
+        for b in tables.blocks
+    }
+    blocks = []
+    for g in tables.growth:
         name = (g.checkpoint, g.metric, g.block)
-        means = (told[*name, quantity] for quantity in ("kernel", "cosine"))
-        yield [
-            *name,
-            *(interval(b.mean, b.mean_low, b.mean_high) for b in means),
-            f"{g.power:.2f} ± {g.power_se:.1g}",
-        ]
+        power = f"{g.power:.2f} ± {g.power_se:.1g}"
+        blocks.append([*name, means[*name, "kernel"], means[*name, "cosine"], power])
+    labels = ["checkpoint", "metric"]
+    block_heads = [*labels, "block", "kernel", "cosine", "grows as length to the"]
+    return [
+        table([*labels, *heads], whole, label_columns=2) + note,
+        table(block_heads, blocks, label_columns=3),
+    ]
 
 
 _PRINTED = ("signal", "whole", "blocks", "growth", "predictions", "sketches")
@@ -85,6 +73,7 @@ KERNEL = register(
         text=_text,
         json_rows=lambda tables: {name: getattr(tables, name) for name in _PRINTED},
         page=_page,
+        # Excluded from comparisons of two runs: a time is never the same twice.
         unstable={"whole": ("seconds",)},
     )
 )

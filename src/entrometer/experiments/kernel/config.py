@@ -1,4 +1,4 @@
-"""What a measurement of the kernel measures, complete."""
+"""Settings of a measurement of the kernel."""
 
 import math
 from dataclasses import dataclass
@@ -10,32 +10,32 @@ from entrometer.experiments.config import ExperimentConfig
 
 @dataclass(frozen=True, kw_only=True)
 class KernelConfig(ExperimentConfig):
-    """Checkpoints, updates at each, and the sequences that the kernel is between."""
+    """Checkpoints, updates at each, and the sequences of the kernel."""
 
     kernel_prompts: int = 32
-    """Prompts of the kernel's sequences, other than those of a sampled update."""
+    """Prompts of the kernel's sequences; sampled updates use other prompts."""
 
     kernel_responses: int = 8
-    """Responses to each of them, drawn at the checkpoint."""
+    """Responses per prompt, drawn at the checkpoint."""
 
     held_out: int = 64
-    """Responses to prompts of their own, a response each, whose change is predicted."""
+    """Further prompts, with one response each, whose change is predicted."""
 
     sketches: tuple[int, ...] = (256, 1024, 4096, 16384)
-    """Buckets of the sketches; each divides the largest."""
+    """Buckets of each sketch; each number divides the largest."""
 
     eigenvalues: int = 0
-    """Largest eigenvalues that are found without the matrix too: dozens of passes over
-    all sequences, for where there is no room for the matrix."""
+    """Also compute so many largest eigenvalues without the matrix, by dozens of passes
+    over all sequences; useful if the matrix does not fit in memory."""
 
     eta: float = 0.0
-    """Learning rate at which changes are measured; 0 for the training's."""
+    """Learning rate of the measured changes; 0 for the training's."""
 
     sketch_above: int = 4096
-    """More sequences than this are sketched, by the largest sketch, not exact."""
+    """With more sequences than this, compute only the largest sketch of the kernel."""
 
     memory: float = 8.0
-    """GB that rows of gradients may take at once: fewer cost more passes."""
+    """GB for rows of gradients; less memory costs more passes."""
 
     AT_LEAST: ClassVar[dict[str, int]] = ExperimentConfig.AT_LEAST | {
         "kernel_prompts": 3,
@@ -46,8 +46,8 @@ class KernelConfig(ExperimentConfig):
     }
 
     def __post_init__(self) -> None:
-        """Refuse what cannot be measured before anything is loaded."""
         super().__post_init__()
+        # Written so that NaN fails too.
         if not 0 <= self.eta < math.inf or not 0 < self.memory < math.inf:
             raise InvalidValue(
                 "expected a learning rate from 0 and memory above 0, got "
@@ -58,6 +58,7 @@ class KernelConfig(ExperimentConfig):
                 f"expected sketches of at least one bucket, got {self.sketches}"
             )
         uneven = [m for m in self.sketches if max(self.sketches) % m]
+        # A smaller sketch is the larger one folded, so its buckets must line up.
         if uneven:
             raise InvalidValue(
                 f"expected sketches that divide the largest, {max(self.sketches)}, got "
@@ -66,10 +67,10 @@ class KernelConfig(ExperimentConfig):
 
     @property
     def sequences(self) -> int:
-        """Sequences of the kernel."""
+        """Number of sequences of the kernel."""
         return self.kernel_prompts * self.kernel_responses
 
     @property
     def exact(self) -> bool:
-        """Whether the kernel itself is formed, and not its sketch."""
+        """Whether the kernel itself is computed, and not a sketch."""
         return self.sequences <= self.sketch_above

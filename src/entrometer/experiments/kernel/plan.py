@@ -1,4 +1,4 @@
-"""Which passes a measurement of the kernel needs, in the order they can be made."""
+"""Passes of a measurement of the kernel, in an order in which they can run."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -7,13 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from entrometer.errors import InvalidValue
-from entrometer.experiments.batches import (
-    draw,
-    require_rates,
-    short_names,
-    step_of,
-    subject_of,
-)
+from entrometer.experiments import batches
 from entrometer.experiments.kernel.config import KernelConfig
 from entrometer.experiments.kernel.products import METRICS
 from entrometer.experiments.kernel.requests import (
@@ -36,13 +30,7 @@ class UpdatePlan:
     cross: CrossGram
     carried: tuple[MomentumSlope, ...]
     there: tuple[Forward, ...]
-    """After the step, over the held-out responses."""
-
-    def requests(self) -> Iterator[Request]:
-        """All of them, after the step."""
-        yield self.cross
-        yield from self.carried
-        yield from self.there
+    """Forward passes over the held-out responses, after the step."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,62 +39,68 @@ class CheckpointPlan:
 
     name: str
     steps: int
-    """Optimizer steps behind it."""
-
+    """Optimizer steps of the checkpoint."""
     eta: float
-    """At which changes are measured."""
-
+    """Learning rate of the measured changes."""
     subject: Subject
     gram: Gram
     spectra: dict[str, Spectrum]
-    """By metric; empty for none."""
-
+    """By metric; empty if not asked for."""
     here: tuple[Forward, ...]
-    """Over the held-out responses, in shards."""
-
+    """Forward passes over the held-out responses, in shards."""
     updates: tuple[UpdatePlan, ...]
 
     def requests(self) -> Iterator[Request]:
-        """All of them, each after what it depends on."""
-        batches = [u.step.batch for u in self.updates]
+        """Yield all passes, each after those it depends on."""
+        # All draws first: with float64 they use a float32 policy, loaded separately.
         yield from self.gram.draws
         yield from (h.rollouts for h in self.here)
-        yield from (batch for batch in batches if isinstance(batch, Draw))
+        update_batches = (update.step.batch for update in self.updates)
+        yield from (batch for batch in update_batches if isinstance(batch, Draw))
         yield from (update.step for update in self.updates)
         yield self.gram
         yield from self.spectra.values()
         yield from self.here
         for update in self.updates:
-            yield from update.requests()
+            yield from (update.cross, *update.carried, *update.there)
 
 
 def plan(config: KernelConfig) -> list[CheckpointPlan]:
-    """The passes of a measurement, by checkpoint. Reads files, and loads no model."""
-    names = short_names(config.checkpoints)
-    return [
-        _checkpoint(config, Path(path), name)
-        for path, name in zip(config.checkpoints, names, strict=True)
-    ]
+    """Return the passes by checkpoint; reads files, and loads no model."""
+    points = batches.named_checkpoints(config)
+    return [_checkpoint(config, path, name) for name, path in points]
 
 
 def _checkpoint(config: KernelConfig, path: Path, name: str) -> CheckpointPlan:
-    subject = subject_of(config, path)
+    subject = batches.subject_of(config, path)
     steps, learning_rate, _ = read_schedule(path)
     eta = config.eta or learning_rate
-    require_rates(path, learning_rate, [eta])
-    made = [step_of(config, subject, update, steps) for update in config.updates]
+    batches.require_rates(path, learning_rate, [eta])
+    made = [batches.step_of(config, subject, u, steps) for u in config.updates]
     kernel_problems, held_out = _problems(config, made)
     sequences = np.repeat(kernel_problems, config.kernel_responses)
     draws = _shards(config, subject, sequences, stream=2)
     held = _shards(config, subject, held_out, stream=3)
     here = tuple(Forward(subject=subject, rollouts=shard) for shard in held)
-    memory = int(config.memory * 1e9)
-    count = min(config.eigenvalues, config.sequences)
+    memory, count = int(config.memory * 1e9), min(config.eigenvalues, config.sequences)
+
+    def update(name: str, step: Step) -> UpdatePlan:
+        return UpdatePlan(
+            name=name,
+            step=step,
+            cross=CrossGram(subject=subject, draws=held, step=step, memory=memory),
+            carried=tuple(
+                MomentumSlope(subject=subject, rollouts=d, step=step) for d in held
+            ),
+            there=tuple(replace(h, step=step, eta=eta) for h in here),
+        )
+
     return CheckpointPlan(
         name=name,
         steps=steps,
         eta=eta,
         subject=subject,
+        # One metric per checkpoint: the preconditioner of the first update's step.
         gram=Gram(
             subject=subject,
             draws=draws,
@@ -123,24 +117,12 @@ def _checkpoint(config: KernelConfig, path: Path, name: str) -> CheckpointPlan:
             if count
         },
         here=here,
-        updates=tuple(
-            UpdatePlan(
-                name=update,
-                step=step,
-                cross=CrossGram(subject=subject, draws=held, step=step, memory=memory),
-                carried=tuple(
-                    MomentumSlope(subject=subject, rollouts=shard, step=step)
-                    for shard in held
-                ),
-                there=tuple(replace(h, step=step, eta=eta) for h in here),
-            )
-            for update, step in zip(config.updates, made, strict=True)
-        ),
+        updates=tuple(map(update, config.updates, made)),
     )
 
 
 def _problems(config: KernelConfig, steps: list[Step]) -> tuple[np.ndarray, np.ndarray]:
-    """Problems of the kernel and of the held-out responses, apart from the updates'."""
+    # Disjoint from the updates' prompts: the step has been fitted to those.
     taken = {p for s in steps if isinstance(s.batch, Draw) for p in s.batch.problems}
     rng = np.random.default_rng([2, config.seed])
     order = rng.permutation(config.problems)
@@ -148,21 +130,22 @@ def _problems(config: KernelConfig, steps: list[Step]) -> tuple[np.ndarray, np.n
     needed = config.kernel_prompts + config.held_out
     if free.size < needed:
         raise InvalidValue(
-            f"expected {needed} problems for kernel and held-out responses beside "
-            f"those of the updates, got {free.size}; give more --problems, or fewer "
-            "--kernel-prompts or --held-out"
+            f"expected {needed} problems for kernel and held-out responses in "
+            f"addition to those of the updates, got {free.size}; set more --problems, "
+            "or fewer --kernel-prompts or --held-out"
         )
-    # From both ends: more of the one leaves the other as it was.
+    # From both ends, so that a larger number of one does not change the other.
     return free[: config.kernel_prompts], free[::-1][: config.held_out]
 
 
 def _shards(
     config: KernelConfig, subject: Subject, problems: np.ndarray, *, stream: int
 ) -> tuple[Draw, ...]:
+    # Kernel and held-out responses have separate streams, whatever their numbers.
     seed = int(np.random.default_rng([stream, config.seed]).integers(2**31))
     seeds = response_seeds(seed, problems.tolist())
     size = config.shard
     return tuple(
-        draw(config, subject, problems[i : i + size], seeds[i : i + size])
+        batches.draw(config, subject, problems[i : i + size], seeds[i : i + size])
         for i in range(0, len(problems), size)
     )

@@ -1,12 +1,12 @@
-"""What was found, in words, and what a careful colleague would warn of."""
+"""Summary of a measurement of the kernel: title, sentences and warnings."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
 from entrometer.experiments.kernel.config import KernelConfig
-from entrometer.experiments.update_signal import (
+from entrometer.experiments.result_fields import (
     signal_sentences,
     signal_warnings,
     without_signal,
@@ -14,144 +14,147 @@ from entrometer.experiments.update_signal import (
 from entrometer.runs.tables.kernel import Block, KernelTables, Prediction, Whole
 
 _FAR = 0.1
-"""Error of a prediction, relative to the change, from which it is warned of."""
+"""Relative error of predictions above which the summary warns."""
 
 
-def summarize(config: KernelConfig, found: KernelTables) -> dict[str, Any]:
-    """Title, sentences and warnings of a measurement, as plain text."""
+def summarize(config: KernelConfig, tables: KernelTables) -> dict[str, Any]:
+    """Return title, sentences and warnings of a measurement."""
     return {
         "title": "The Fisher kernel between responses",
         "sentences": [
-            *without_signal(found.signal),
-            _what(config, found),
-            *(_metric(found, w) for w in found.whole if w.metric == "adam"),
-            _predicted(found.predictions),
-            *signal_sentences(found.signal),
+            *without_signal(tables.signal),
+            _measured(config, tables),
+            *(_adam(tables, w) for w in tables.whole if w.metric == "adam"),
+            _predicted(tables.predictions),
+            *signal_sentences(tables.signal),
         ],
-        "warnings": [*signal_warnings(found.signal), *_warnings(found)],
+        "warnings": [
+            *signal_warnings(tables.signal),
+            *(text for w in tables.whole for text in _kernel_warnings(tables, w)),
+            *_prediction_warnings(tables.predictions),
+        ],
     }
 
 
-def _what(config: KernelConfig, found: KernelTables) -> str:
-    names = list(dict.fromkeys(w.checkpoint for w in found.whole))
-    many = "s" if len(names) != 1 else ""
+def _measured(config: KernelConfig, tables: KernelTables) -> str:
+    names = list(dict.fromkeys(w.checkpoint for w in tables.whole))
     how = "exact" if config.exact else f"sketched to {max(config.sketches)} numbers"
     return (
-        f"What a step made from one response does to the log-prob of another, at "
-        f"{len(names)} checkpoint{many} ({', '.join(names)}) on {config.task}: the "
-        f"kernel of {config.sequences} responses to {config.kernel_prompts} prompts, "
-        f"{how}, in {config.precision}, with and without Adam's preconditioner."
+        "Change of one response's log-prob by a gradient step on another, at "
+        f"{len(names)} checkpoint{'s' * (len(names) != 1)} ({', '.join(names)}) on "
+        f"{config.task}: the kernel of {config.sequences} responses to "
+        f"{config.kernel_prompts} prompts, {how}, in {config.precision}, with and "
+        "without Adam's preconditioner."
     )
 
 
-def _metric(found: KernelTables, w: Whole) -> str:
-    cosine = {
-        b.block: b for b in found.blocks if _same(b, w) and b.quantity == "cosine"
-    }
-    return (
-        f"{w.checkpoint}, Adam's metric: gradients of two responses to one prompt have "
-        f"a cosine of {_range(cosine['prompt'])}, to different prompts of "
-        f"{_range(cosine['other'])}; {w.effective_rank:.3g} equal directions would "
-        f"spread like the {w.responses} responses, and {w.off_diagonal:.0%} of the "
-        "squared kernel is off its diagonal. " + _noise(w)
-    )
-
-
-def _noise(w: Whole) -> str:
-    if not np.isfinite(w.noise_scale):
-        return (
-            "The gradient of these prompts is not told from noise, so they give no "
-            "noise scale."
+def _adam(tables: KernelTables, w: Whole) -> str:
+    same, other = (
+        next(
+            _interval(b)
+            for b in tables.blocks
+            if _labels(b) == _labels(w) and (b.quantity, b.block) == ("cosine", block)
         )
+        for block in ("prompt", "other")
+    )
+    # A gradient that is not distinguishable from noise has no finite noise scale.
+    noise = (
+        f"The gradient's noise equals its signal at a batch of {w.noise_scale:.3g} "
+        f"prompts [{w.noise_scale_low:.2g}, {w.noise_scale_high:.2g}]."
+        if np.isfinite(w.noise_scale)
+        else "The gradient of these prompts cannot be distinguished from noise, so the "
+        "noise scale is undefined."
+    )
     return (
-        f"Noise and signal of the gradient are equal at {w.noise_scale:.3g} prompts "
-        f"[{w.noise_scale_low:.2g}, {w.noise_scale_high:.2g}]."
+        f"{w.checkpoint}, with Adam's preconditioner: the mean cosine between the "
+        f"gradients of two responses is {same} for the same prompt and {other} for "
+        f"different prompts; the kernel of {w.responses} responses has an effective "
+        f"rank of {w.effective_rank:.3g} and {w.off_diagonal:.0%} of its squared "
+        f"elements off the diagonal. {noise}"
     )
 
 
-def _predicted(rows: list[Prediction]) -> str:
+def _predicted(rows: Sequence[Prediction]) -> str:
     error, share = relative_error(rows), relative_error(rows, own=True)
     if not np.isfinite(error):
         return (
-            f"The changes of {len(rows)} log-probs of held-out responses have no "
-            "relative error: the step changes none of them, or some are not finite."
+            f"The changes of {len(rows)} held-out log-probs have no relative error: "
+            "the step changes none of them, or some are not finite."
         )
     return (
-        f"The changes of {len(rows)} log-probs of held-out responses are predicted by "
-        f"the step with an error of {error:.2%} of their size (root mean square), and "
-        f"by its batch alone, through the kernel, with {share:.0%}: what is between is "
-        "momentum and decay."
+        f"The changes of {len(rows)} held-out log-probs are predicted with a relative "
+        f"root-mean-square error of {error:.2%} from the whole step, and of "
+        f"{share:.0%} from its batch alone, through the kernel; momentum and weight "
+        "decay account for the difference."
     )
 
 
-def relative_error(rows: list[Prediction], *, own: bool = False) -> float:
-    """Root mean square of the error over that of the changes; NaN if these are 0."""
+def relative_error(rows: Sequence[Prediction], *, own: bool = False) -> float:
+    """Return the root mean square of errors over that of changes; NaN if those are 0.
+
+    With `own`, errors are those of the prediction from the batch alone.
+    """
     observed = np.array([r.observed for r in rows])
     predicted = np.array([r.own if own else r.predicted for r in rows])
+    # A step that changes nothing has no relative error.
     if not observed.any():
         return float("nan")
     return float(np.sqrt(((predicted - observed) ** 2).sum() / (observed**2).sum()))
 
 
-def _warnings(found: KernelTables) -> Iterator[str]:
-    for w in found.whole:
-        yield from _wishart(found, w)
-        if not np.isfinite(w.noise_scale_high):
-            yield (
-                f"{w.checkpoint}, {w.metric}: the interval of the noise scale has no "
-                "upper end; take more prompts."
-            )
-        worst = [
-            s
-            for s in found.sketches
-            if _same(s, w) and np.isfinite(s.error) and s.error > 2 * s.expected
-        ]
-        if worst:
-            yield (
-                f"{w.checkpoint}, {w.metric}: the sketch of {worst[0].m} buckets is "
-                f"off by {worst[0].error:.2g}, theory says {worst[0].expected:.2g}: "
-                "its buckets happen to suit these few directions badly."
-            )
-    for name, update in dict.fromkeys(
-        (p.checkpoint, p.update) for p in found.predictions
-    ):
-        rows = [
-            p for p in found.predictions if (p.checkpoint, p.update) == (name, update)
-        ]
-        error = relative_error(rows)
-        if not all(np.isfinite(row.observed) for row in rows):
-            yield (
-                f"{name}, {update}: at the learning rate {rows[0].eta:.3g} log-probs "
-                "after the step are not finite; give a smaller --eta."
-            )
-        if error > _FAR:
-            yield (
-                f"{name}, {update}: at the learning rate {rows[0].eta:.2g} the "
-                f"kernel's prediction is off by {error:.0%} of the change; it is of "
-                "first order, so take a smaller one to see it hold."
-            )
-
-
-def _wishart(found: KernelTables, w: Whole) -> Iterator[str]:
-    """How far the crude model is off, where it is far off."""
-    dense = [e for e in found.eigenvalues if _same(e, w) and e.method == "dense"]
-    if not dense:
-        return
-    value = np.array([e.value for e in dense])
-    law = np.array([e.wishart for e in dense])
-    above = int((value > law[0]).sum())
-    if value[0] > 2 * law[0]:
+def _kernel_warnings(tables: KernelTables, w: Whole) -> Iterator[str]:
+    name = f"{w.checkpoint}, {w.metric}"
+    dense = [
+        e
+        for e in tables.eigenvalues
+        if _labels(e) == _labels(w) and e.method == "dense"
+    ]
+    value, law = np.array([(e.value, e.wishart) for e in dense]).reshape(-1, 2).T
+    # Both are in descending order. The law assumes independent features, so a largest
+    # eigenvalue far above it shows directions that the responses share.
+    if dense and value[0] > 2 * law[0]:
         yield (
-            f"{w.checkpoint}, {w.metric}: the Marchenko-Pastur law of the same trace "
-            f"and spread is a crude model here: the largest eigenvalue is "
-            f"{value[0] / law[0]:.3g} times the law's, {above} of {len(dense)} lie "
-            "above all of it, and the others are smaller than it says."
+            f"{name}: the Marchenko-Pastur law of the same trace and spread does not "
+            f"describe the spectrum: the largest eigenvalue is {value[0] / law[0]:.3g} "
+            f"times the law's, and {int((value > law[0]).sum())} of {len(dense)} "
+            "eigenvalues are above the law's largest."
+        )
+    if not np.isfinite(w.noise_scale_high):
+        yield f"{name}: the interval of the noise scale is unbounded; use more prompts."
+    # NaN, the error without an exact kernel, is not greater than anything.
+    off = [
+        s
+        for s in tables.sketches
+        if _labels(s) == _labels(w) and 2 * s.expected < s.error < np.inf
+    ]
+    if off:
+        yield (
+            f"{name}: the error of the sketch with {off[0].m} buckets is "
+            f"{off[0].error:.2g}, more than twice the expected {off[0].expected:.2g}: "
+            "too many large elements share a bucket."
         )
 
 
-def _same(row: Any, w: Whole) -> bool:
-    return bool((row.checkpoint, row.metric) == (w.checkpoint, w.metric))
+def _prediction_warnings(predictions: Sequence[Prediction]) -> Iterator[str]:
+    for name in dict.fromkeys((p.checkpoint, p.update) for p in predictions):
+        rows = [p for p in predictions if (p.checkpoint, p.update) == name]
+        where = f"{', '.join(name)}: at the learning rate"
+        error = relative_error(rows)
+        if not all(np.isfinite(row.observed) for row in rows):
+            yield (
+                f"{where} {rows[0].eta:.3g} log-probs after the step are not finite; "
+                "use a smaller --eta."
+            )
+        if error > _FAR:
+            yield (
+                f"{where} {rows[0].eta:.2g} the prediction differs from the change by "
+                f"{error:.0%}; it is of first order, so use a smaller --eta to test it."
+            )
 
 
-def _range(b: Block) -> str:
+def _labels(row: Any) -> tuple[str, str]:
+    return row.checkpoint, row.metric
+
+
+def _interval(b: Block) -> str:
     return f"{b.mean:.3g} [{b.mean_low:.2g}, {b.mean_high:.2g}]"

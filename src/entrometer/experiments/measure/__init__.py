@@ -1,4 +1,4 @@
-"""What one step does to the entropy of checkpoints: `entrometer measure`."""
+"""How much one optimizer step changes the entropy: `entrometer measure`."""
 
 from collections.abc import Sequence
 
@@ -10,6 +10,7 @@ from entrometer.text import interval, table
 
 
 def _steps() -> Steps:
+    # Imported on use: these modules import torch, which `--help` does without.
     from entrometer.experiments.measure.collect import collect
     from entrometer.experiments.measure.plan import plan
     from entrometer.experiments.measure.studies import seconds_of_studies
@@ -19,6 +20,7 @@ def _steps() -> Steps:
 
 
 def _page() -> PageParts[MeasureTables]:
+    # Imported on use: figures import matplotlib.
     from entrometer.report.measure import PARTS
 
     return PARTS
@@ -26,11 +28,8 @@ def _page() -> PageParts[MeasureTables]:
 
 def _shown(tables: MeasureTables) -> list[Change]:
     """Return the changes in the summary: per token, weighted per decision."""
-    return [
-        row
-        for row in tables.changes
-        if (row.weighting, row.per) == ("per_decision", "token")
-    ]
+    shown = ("per_decision", "token")
+    return [row for row in tables.changes if (row.weighting, row.per) == shown]
 
 
 def _text(tables: MeasureTables) -> Sequence[str]:

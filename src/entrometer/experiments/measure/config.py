@@ -1,4 +1,4 @@
-"""What a measurement of an entropy change measures, complete."""
+"""Settings of a measurement of entropy changes."""
 
 import math
 from dataclasses import dataclass
@@ -13,19 +13,19 @@ class MeasureConfig(ExperimentConfig):
     """One or more checkpoints, the updates to measure at each, and on what samples."""
 
     etas: tuple[float, ...] = ()
-    """Learning rates; none for a quarter, a half, one and two of the training's."""
+    """Learning rates; if empty, 1/4, 1/2, 1 and 2 times the training's."""
 
     curvature_prompts: int = 32
-    """The first so many prompts of E that the curvature is measured on; 0 for none."""
+    """Measure the curvature on the first so many prompts of E; 0 for not at all."""
 
     variance_prompts: int = 32
-    """The first so many prompts of E for the variance by batches; 0 for none."""
+    """Measure the variance by batches on the first so many prompts of E; 0 for not."""
 
     synthetic_batches: int = 2000
-    """Batches of the subsample studies."""
+    """Synthetic batches, resampled from E, of the studies of errors."""
 
     synthetic_size: int = 256
-    """Prompts of each of them."""
+    """Prompts per synthetic batch."""
 
     AT_LEAST: ClassVar[dict[str, int]] = ExperimentConfig.AT_LEAST | {
         "curvature_prompts": 0,
@@ -35,10 +35,10 @@ class MeasureConfig(ExperimentConfig):
     }
 
     def __post_init__(self) -> None:
-        """Refuse what cannot be measured before anything is loaded."""
         super().__post_init__()
+        # Written so that NaN fails too.
         if not all(0 < eta < math.inf for eta in self.etas):
             raise InvalidValue(
                 f"expected learning rates above 0, got {self.etas}; the change at 0 "
-                "is 0, and what rounding makes of it is measured by itself"
+                "is 0, and rounding errors are measured separately"
             )

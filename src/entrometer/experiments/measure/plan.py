@@ -1,16 +1,11 @@
-"""Which passes a measurement needs, in the order in which they can be made."""
+"""Passes of a measurement, in an order in which they can run."""
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from entrometer.experiments.batches import (
-    evaluation,
-    require_rates,
-    short_names,
-    step_of,
-    subject_of,
-)
+from entrometer.experiments import batches
 from entrometer.experiments.measure.config import MeasureConfig
 from entrometer.experiments.measure.requests import OneBatch, Products
 from entrometer.experiments.requests import (
@@ -25,7 +20,7 @@ from entrometer.experiments.requests import (
 from entrometer.policy.checkpoint import read_schedule
 
 AROUND = (0.25, 0.5, 1.0, 2.0)
-"""Of the training's learning rate: where a change is measured if nothing is said."""
+"""Default learning rates, as multiples of the training's."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,11 +30,10 @@ class UpdatePlan:
     name: str
     step: Step
     changes: dict[float, tuple[Forward, ...]]
-    """By learning rate, a pass a shard."""
-
+    """By learning rate, one pass per shard."""
     curvature: tuple[Jvp2, ...]
-    variance: tuple[Products | OneBatch, ...]
-    """Between the two batches and within the update batch; empty for none."""
+    variance: tuple[OneBatch, ...]
+    """Between the two batches, and within the update batch; empty if not measured."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,24 +42,22 @@ class CheckpointPlan:
 
     name: str
     steps: int
-    """Optimizer steps behind it."""
-
+    """Optimizer steps of the checkpoint."""
     learning_rate: float
-    """Of the training."""
-
+    """Learning rate of the training at the checkpoint."""
     subject: Subject
     draws: tuple[Draw, ...]
     here: tuple[Forward, ...]
     along: tuple[Jvp, ...]
     """Along the steps of all updates at once, in their order."""
-
     updates: tuple[UpdatePlan, ...]
 
     def requests(self) -> Iterator[Request]:
-        """All of them, each after what it depends on."""
-        batches = [u.step.batch for u in self.updates]
+        """Yield all passes, each after those it depends on."""
+        # All draws first: with float64 they use a float32 policy, loaded separately.
         yield from self.draws
-        yield from (batch for batch in batches if isinstance(batch, Draw))
+        update_batches = (update.step.batch for update in self.updates)
+        yield from (batch for batch in update_batches if isinstance(batch, Draw))
         yield from self.here
         yield from (update.step for update in self.updates)
         yield from self.along
@@ -77,22 +69,40 @@ class CheckpointPlan:
 
 
 def plan(config: MeasureConfig) -> list[CheckpointPlan]:
-    """The passes of a measurement, by checkpoint. Reads files, and loads no model."""
-    names = short_names(config.checkpoints)
-    return [
-        _checkpoint(config, Path(path), name)
-        for path, name in zip(config.checkpoints, names, strict=True)
-    ]
+    """Return the passes by checkpoint; reads files, and loads no model."""
+    points = batches.named_checkpoints(config)
+    return [_checkpoint(config, path, name) for name, path in points]
 
 
 def _checkpoint(config: MeasureConfig, path: Path, name: str) -> CheckpointPlan:
-    subject = subject_of(config, path)
+    subject = batches.subject_of(config, path)
     steps, learning_rate, _ = read_schedule(path)
     etas = config.etas or tuple(learning_rate * x for x in AROUND)
-    require_rates(path, learning_rate, etas, setting="--etas")
-    draws = evaluation(config, subject)
+    batches.require_rates(path, learning_rate, etas, setting="--etas")
+    draws = batches.evaluation(config, subject)
     here = tuple(Forward(subject=subject, rollouts=draw) for draw in draws)
-    steps_of = tuple(step_of(config, subject, u, steps) for u in config.updates)
+    steps_of = tuple(batches.step_of(config, subject, u, steps) for u in config.updates)
+    # Whole shards, rounded up: a part of one would be another draw, with its own pass.
+    second_order, with_products = (
+        here[: math.ceil(prompts / config.shard)]
+        for prompts in (config.curvature_prompts, config.variance_prompts)
+    )
+
+    def update(name: str, step: Step) -> UpdatePlan:
+        after = {e: tuple(replace(h, step=step, eta=e) for h in here) for e in etas}
+        one_batch = OneBatch(subject=subject, step=step)
+        both = Products(subject=subject, here=with_products, step=step)
+        return UpdatePlan(
+            name=name,
+            step=step,
+            changes=after,
+            curvature=tuple(
+                Jvp2(subject=subject, rollouts=h.rollouts, step=step)
+                for h in second_order
+            ),
+            variance=(both, one_batch) if with_products else (),
+        )
+
     return CheckpointPlan(
         name=name,
         steps=steps,
@@ -100,43 +110,7 @@ def _checkpoint(config: MeasureConfig, path: Path, name: str) -> CheckpointPlan:
         subject=subject,
         draws=draws,
         here=here,
-        along=tuple(
-            Jvp(subject=subject, rollouts=draw, steps=steps_of) for draw in draws
-        ),
-        updates=tuple(
-            _update(config, subject, update, step, etas, here)
-            for update, step in zip(config.updates, steps_of, strict=True)
-        ),
+        # One pass for all updates: the primal is computed once.
+        along=tuple(Jvp(subject=subject, rollouts=d, steps=steps_of) for d in draws),
+        updates=tuple(map(update, config.updates, steps_of)),
     )
-
-
-def _update(
-    config: MeasureConfig,
-    subject: Subject,
-    name: str,
-    step: Step,
-    etas: tuple[float, ...],
-    here: tuple[Forward, ...],
-) -> UpdatePlan:
-    bent = here[: _shards(config.curvature_prompts, config.shard)]
-    varied = here[: _shards(config.variance_prompts, config.shard)]
-    return UpdatePlan(
-        name=name,
-        step=step,
-        changes={
-            eta: tuple(replace(h, step=step, eta=eta) for h in here) for eta in etas
-        },
-        curvature=tuple(
-            Jvp2(subject=subject, rollouts=h.rollouts, step=step) for h in bent
-        ),
-        variance=(
-            Products(subject=subject, here=varied, step=step),
-            OneBatch(subject=subject, step=step),
-        )
-        if varied
-        else (),
-    )
-
-
-def _shards(prompts: int, shard: int) -> int:
-    return -(-prompts // shard)

@@ -1,18 +1,15 @@
-"""What one batch says of others: sample sizes, scatter of errors, convergence."""
+"""Studies of the estimators by resampling: sample sizes, errors, convergence."""
 
 import math
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import product
+from typing import Any
 
 import numpy as np
 
 from entrometer.estimators import (
     PromptSums,
-    Responses,
-    Tables,
-    Tangents,
-    Weighting,
     change_statistics,
     entropy,
     entropy_change,
@@ -23,177 +20,141 @@ from entrometer.estimators import (
     scatter,
 )
 from entrometer.experiments.measure.config import MeasureConfig
-from entrometer.experiments.measure.estimates import (
-    PERS,
-    change_of,
-    slope_of,
-    way_fields,
-)
 from entrometer.experiments.measure.plan import CheckpointPlan
-from entrometer.experiments.measure.tables import Evaluated, Updated, Way
+from entrometer.experiments.measure.tables import PERS, EvaluationBatch, UpdateEffect
 from entrometer.runs.tables.measure import Convergence, ErrorStudy, Needed
 
 _PAIRS = 3
-"""Pairs of weightings whose errors are studied."""
+"""Pairs of estimators whose errors are studied."""
 
 
-def needed(batch: Evaluated, moved: Updated) -> Iterator[Needed]:
-    """Prompts that each way needs, beside the first, the sequence weights."""
-    rate = batch.point.learning_rate
-    nearest = min(moved.there, key=lambda eta: abs(np.log(eta / (rate or eta))))
-    for per, (quantity, eta) in product(
-        PERS, (("slope", math.nan), ("change", nearest))
-    ):
-        found = [
-            slope_of(batch, moved, way, per)
+def needed(effect: UpdateEffect) -> Iterator[Needed]:
+    """Yield the prompts that each estimator needs, relative to sequence weights."""
+    rate, estimators = effect.batch.point.learning_rate, effect.batch.estimators
+    # By ratio: a sweep spans decades, so the nearest rate by difference may be far off.
+    nearest = min(effect.there, key=lambda eta: abs(np.log(eta / (rate or eta))))
+    studied = (("slope", math.nan), ("change", nearest))
+    for per, (quantity, eta) in product(PERS, studied):
+        estimates = [
+            effect.slope(estimator, per)
             if quantity == "slope"
-            else change_of(batch, moved, way, per, eta)
-            for way in batch.ways
+            else effect.change(estimator, per, effect.there[eta])
+            for estimator in estimators
         ]
-        for way, own in zip(batch.ways, found, strict=True):
-            factor = sample_size_ratio(found[0], own)
+        for estimator, estimate in zip(estimators, estimates, strict=True):
+            factor = sample_size_ratio(estimates[0], estimate)
             yield Needed(
-                **way_fields(batch, moved, way, per),
+                **effect.labels(estimator, per),
                 quantity=quantity,
                 eta=eta,
-                prompt_variance=own.standard_error**2 * own.prompt.size,
+                prompt_variance=estimate.standard_error**2 * estimate.prompt.size,
                 factor=factor.value,
                 factor_low=factor.low,
                 factor_high=factor.high,
             )
 
 
-def errors(
-    config: MeasureConfig, batch: Evaluated, moved: Updated
-) -> Iterator[ErrorStudy]:
-    """How the relative error of the prediction scatters over smaller batches."""
-    by_name = {way.baseline_name: way for way in batch.ways[2:]}
-    sequence, per_decision = batch.ways[:2]
+def errors(config: MeasureConfig, effect: UpdateEffect) -> Iterator[ErrorStudy]:
+    """Yield how the prediction's relative error scatters over smaller batches."""
+    sequence, per_decision, *doubly_robust = effect.batch.estimators
+    position = next(e for e in doubly_robust if e.baseline_name == "position")
     pairs = {
         "matched, sequence": (sequence, sequence),
         "matched, per decision": (per_decision, per_decision),
-        "original": (sequence, by_name["position"]),
+        "original": (sequence, position),
     }
-    for eta in moved.there:
-        for pair, (observing, predicting) in pairs.items():
+    r, here, size = effect.batch.responses, effect.batch.here, config.synthetic_size
+    for (eta, there), (pair, (observing, predicting)) in product(
+        effect.there.items(), pairs.items()
+    ):
+        # Bound as a default: a closure would see the last learning rate of the loop.
+        def relative(change: PromptSums, slope: PromptSums, eta: float = eta) -> float:
+            observed = entropy_change(change).value
+            error = eta * linear_term(slope).value - observed
+            # A step that changes nothing has no relative error.
+            return error / abs(observed) if observed else math.nan
 
-            def relative(
-                change: PromptSums, slope: PromptSums, eta: float = eta
-            ) -> float:
-                observed = entropy_change(change).value
-                off = eta * linear_term(slope).value - observed
-                # A step that changes nothing has no relative error.
-                return off / abs(observed) if observed else math.nan
-
-            drawn = scatter(
-                [
-                    _change_sums(batch, moved, observing, eta),
-                    _slope_sums(batch, moved, predicting),
-                ],
-                relative,
-                size=config.synthetic_size,
-                batches=config.synthetic_batches,
-                seed=config.seed,
-            )
-            yield ErrorStudy(
-                checkpoint=batch.point.name,
-                update=moved.plan.name,
-                precision=batch.precision,
-                pair=pair,
-                eta=eta,
-                batches=config.synthetic_batches,
-                size=config.synthetic_size,
-                mean=float(drawn.mean()),
-                deviation=float(drawn.std(ddof=1)) if drawn.size > 1 else np.nan,
-                quantiles=tuple(np.quantile(drawn, np.linspace(0, 1, 101)).tolist()),
-            )
+        change = change_statistics(r, here, there, **observing.options)
+        slope = linear_statistics(r, here, effect.tangents, **predicting.options)
+        # Both from the same resampled prompts, so that shared noise cancels.
+        drawn = _scatter(config, (change, slope), relative, size)
+        yield ErrorStudy(
+            **effect.names,
+            pair=pair,
+            eta=eta,
+            batches=config.synthetic_batches,
+            size=size,
+            **_mean_and_deviation(drawn),
+            quantiles=tuple(np.quantile(drawn, np.linspace(0, 1, 101)).tolist()),
+        )
 
 
-def convergence(config: MeasureConfig, batch: Evaluated) -> Iterator[Convergence]:
-    """How far an entropy from n prompts is from that of the whole batch."""
+def convergence(config: MeasureConfig, batch: EvaluationBatch) -> Iterator[Convergence]:
+    """Yield how far an entropy from n prompts is from that of the whole batch."""
     columns = {"whole vocabulary": batch.here.H, "sampled token": -batch.here.S}
     truth = entropy(entropy_statistics(batch.responses, batch.here.H)).value
     for name, column in columns.items():
         sums = entropy_statistics(batch.responses, column)
-        size = 8
-        while size <= sums.prompts:
-            drawn = scatter(
-                [sums],
-                lambda part: entropy(part).value,
-                size=size,
-                batches=config.synthetic_batches,
-                seed=config.seed,
-            )
+        for size in _sizes(sums.prompts):
+            drawn = _scatter(config, (sums,), lambda part: entropy(part).value, size)
             error = np.quantile(np.abs(drawn - truth), [0.5, 0.8, 0.95])
             yield Convergence(
                 checkpoint=batch.point.name,
-                precision=batch.precision,
+                precision=batch.point.subject.precision,
                 estimator=name,
                 prompts=size,
-                mean=float(drawn.mean()),
-                deviation=float(drawn.std(ddof=1)) if drawn.size > 1 else np.nan,
+                **_mean_and_deviation(drawn),
                 error_50=float(error[0]),
                 error_80=float(error[1]),
                 error_95=float(error[2]),
             )
-            size *= 2
 
 
-def _change_sums(batch: Evaluated, moved: Updated, way: Way, eta: float) -> PromptSums:
-    return change_statistics(
-        batch.responses,
-        batch.here,
-        moved.there[eta],
-        weighting=way.weighting,
-        baseline=way.baseline,
-    )
+def _sizes(prompts: int) -> list[int]:
+    # From 8, the fewest prompts that the settings allow.
+    return [2**i for i in range(3, prompts.bit_length())]
 
 
-def _slope_sums(batch: Evaluated, moved: Updated, way: Way) -> PromptSums:
-    return linear_statistics(
-        batch.responses,
-        batch.here,
-        moved.tangents,
-        weighting=way.weighting,
-        baseline=way.baseline,
-    )
+def _scatter(
+    config: MeasureConfig,
+    sums: Sequence[PromptSums],
+    estimate: Callable[..., float],
+    size: int,
+) -> np.ndarray:
+    batches, seed = config.synthetic_batches, config.seed
+    return scatter(sums, estimate, size=size, batches=batches, seed=seed)
+
+
+def _mean_and_deviation(drawn: np.ndarray) -> dict[str, Any]:
+    # numpy would warn of a deviation with no degrees of freedom.
+    deviation = float(drawn.std(ddof=1)) if drawn.size > 1 else np.nan
+    return {"mean": float(drawn.mean()), "deviation": deviation}
 
 
 def seconds_of_studies(
     config: MeasureConfig, points: Sequence[CheckpointPlan], tokens: float
 ) -> float:
-    """Return the seconds of the synthetic batches, by trying a few of them."""
-    change, slope, here = _sums(config.prompts)
+    """Return the seconds of the synthetic batches, by timing some of them."""
+    tried, rng = min(config.synthetic_batches, 100), np.random.default_rng(0)
 
-    def error(change: PromptSums, slope: PromptSums) -> float:
-        return entropy_change(change).value - linear_term(slope).value
+    def sums(*columns: str) -> PromptSums:
+        # Only sums per prompt are resampled: lengths and values do not affect the time.
+        names, P = ("responses", "H", "T", *columns), config.prompts
+        random: dict[str, Any] = {name: rng.uniform(0.5, 1.0, P) for name in names}
+        return PromptSums.of(np.arange(P), **random)
 
-    tried = min(config.synthetic_batches, 100)
-    began = time.perf_counter()
-    size = config.synthetic_size
-    scatter([change, slope], error, size=size, batches=tried, seed=0)
-    between = time.perf_counter()
-    scatter([here], lambda h: entropy(h).value, size=size, batches=tried, seed=0)
-    each_entropy = (time.perf_counter() - between) / tried
-    each_error = (between - began) / tried
+    def seconds(sums: Sequence[PromptSums], estimate: Callable[..., float]) -> float:
+        began = time.perf_counter()
+        scatter(sums, estimate, size=config.synthetic_size, batches=tried, seed=0)
+        return (time.perf_counter() - began) / tried
+
+    each_error = seconds(
+        [sums("dN", "dD", "w", "w2"), sums("N1", "D1")],
+        lambda c, s: entropy_change(c).value - linear_term(s).value,
+    )
+    each_entropy = seconds([sums()], lambda h: entropy(h).value)
     etas = sum(len(u.changes) for point in points for u in point.updates)
-    sizes = max(0, int(np.log2(config.prompts)) - 2) * len(points)
-    return config.synthetic_batches * (
-        _PAIRS * etas * each_error + 2 * sizes * each_entropy
-    )
-
-
-def _sums(prompts: int) -> tuple[PromptSums, PromptSums, PromptSums]:
-    """Return statistics as the studies have them, of random numbers."""
-    rng = np.random.default_rng(0)
-    responses = Responses.from_lengths(
-        np.arange(prompts), np.full(prompts, 2, np.int64)
-    )
-    S, H, dS, dH = rng.uniform(0.5, 1.0, (4, responses.tokens))
-    here, there = Tables(-S, H), Tables(-S - 1e-3 * dS, H + 1e-3 * dH)
-    weighting = Weighting.PER_DECISION
-    return (
-        change_statistics(responses, here, there, weighting=weighting),
-        linear_statistics(responses, here, Tangents(dS, dH), weighting=weighting),
-        entropy_statistics(responses, H),
-    )
+    # Prompts are drawn with replacement, so `convergence` may have a size less.
+    sizes = len(_sizes(config.prompts)) * len(points)
+    each = _PAIRS * etas * each_error + 2 * sizes * each_entropy
+    return config.synthetic_batches * each

@@ -1,149 +1,149 @@
-"""What was found, in words, and what a careful colleague would warn of."""
+"""Summary of a measurement: title, sentences and warnings as plain text."""
 
 import math
-from collections.abc import Iterator, Sized
+from collections.abc import Iterator, Sequence
 from typing import Any
 
-from entrometer.experiments.measure.changes import nearest_eta
+from entrometer.experiments.measure.collect import nearest_eta
 from entrometer.experiments.measure.config import MeasureConfig
-from entrometer.experiments.update_signal import (
+from entrometer.experiments.result_fields import (
     signal_sentences,
     signal_warnings,
     without_signal,
 )
 from entrometer.runs.tables.measure import Change, MeasureTables, Term, Variance
+from entrometer.text import interval
 
 _LOW = 0.5
-"""Share of the responses below which an effective sample is called small."""
+"""Share of the responses below which the summary warns of the effective sample."""
 
 
-def summarize(config: MeasureConfig, found: MeasureTables) -> dict[str, Any]:
-    """Title, two sentences and the warnings of a measurement, as plain text."""
-    terms = [t for t in found.terms if _is_default(t)]
-    changes = [c for c in found.changes if _is_default(c)]
+def summarize(config: MeasureConfig, tables: MeasureTables) -> dict[str, Any]:
+    """Return title, sentences and warnings of a measurement."""
+    updates = [
+        (term, [c for c in tables.changes if _labels(c) == _labels(term)])
+        for term in tables.terms
+        if (term.weighting, term.per) == ("per_decision", "token")
+    ]
     return {
-        "title": "One step's change of entropy",
+        "title": "Entropy change of one optimizer step",
         "sentences": [
-            *without_signal(found.signal),
-            _what(config, terms),
-            _found(terms, changes),
-            *signal_sentences(found.signal),
+            *without_signal(tables.signal),
+            _measured(config, [term for term, _ in updates]),
+            _result(updates),
+            *signal_sentences(tables.signal),
         ],
         "warnings": [
-            *signal_warnings(found.signal),
-            *_warnings(terms, changes),
-            *_negative_variances(found.variances),
+            *signal_warnings(tables.signal),
+            *(text for term, changes in updates for text in _warnings(term, changes)),
+            *_negative_variances(tables.variances),
         ],
     }
 
 
-def _what(config: MeasureConfig, terms: list[Term]) -> str:
-    names = list(dict.fromkeys(t.checkpoint for t in terms))
+def _measured(config: MeasureConfig, terms: Sequence[Term]) -> str:
+    names = list(dict.fromkeys(term.checkpoint for term in terms))
     return (
-        f"What one AdamW step does to the entropy of {_count(names, 'checkpoint')} "
-        f"({', '.join(names)}), for {_count(terms, 'update batch', 'es')} on "
-        f"{config.task}: measured on {config.prompts} prompts with a response each, in "
-        f"{config.precision}, and predicted from the same samples."
+        f"Change of entropy by one AdamW step at {len(names)} "
+        f"checkpoint{'s' * (len(names) != 1)} ({', '.join(names)}), for {len(terms)} "
+        f"update batch{'es' * (len(terms) != 1)} on {config.task}: measured on "
+        f"{config.prompts} prompts with one response each, in {config.precision}, and "
+        "predicted from the same samples."
     )
 
 
-def _found(terms: list[Term], changes: list[Change]) -> str:
-    told = []
-    for t in terms:
-        own = [
-            c for c in changes if (c.checkpoint, c.update) == (t.checkpoint, t.update)
-        ]
-        eta = nearest_eta(t.learning_rate, [c.eta for c in own])
-        told.append((t, next(c for c in own if c.eta == eta)))
-    if len(told) == 1:
-        ((t, c),) = told
-        if not _is_finite(c):
-            return (
-                f"At the learning rate {c.eta:.3g} the change of entropy is undefined: "
-                "the policy after such a step has no finite log-probs or weights."
-            )
-        regime = f", and holds well below the learning rate {t.eta_star:.2g}"
-        return (
-            f"At the learning rate {c.eta:.3g} entropy changes by "
-            f"{_nats(c.observed, c.observed_low, c.observed_high)} nats a token, from "
-            f"{t.entropy:.4g}; the linear prediction is "
-            f"{_nats(c.linear, c.linear_low, c.linear_high)}"
-            f"{'' if math.isnan(t.eta_star) else regime}."
-        )
-    falls = sum(c.observed_high < 0 for _, c in told)
-    rises = sum(c.observed_low > 0 for _, c in told)
-    worst = max(
-        (
-            abs(c.error) / abs(c.observed)
-            for _, c in told
-            if c.observed and _is_finite(c)
-        ),
-        default=0.0,
+def _result(updates: Sequence[tuple[Term, list[Change]]]) -> str:
+    nearest = []
+    for term, changes in updates:
+        eta = nearest_eta(term.learning_rate, [c.eta for c in changes])
+        nearest.append(next(c for c in changes if c.eta == eta))
+    if len(updates) == 1:
+        return _one_result(updates[0][0], nearest[0])
+    # An undefined interval (NaN) counts as neither.
+    falls = sum(c.observed_high < 0 for c in nearest)
+    rises = sum(c.observed_low > 0 for c in nearest)
+    relative = (
+        abs(c.error) / abs(c.observed) for c in nearest if c.observed and _is_finite(c)
     )
     return (
         f"At the learning rate nearest to the training's, entropy falls for {falls} of "
-        f"{len(told)} updates and rises for {rises}, beyond their 95% intervals; the "
-        f"linear prediction is off by at most {worst:.0%} of the change."
+        f"{len(nearest)} updates and rises for {rises} (95% intervals that exclude "
+        "0); the linear prediction differs from the measured change by at most "
+        f"{max(relative, default=0.0):.0%} of it."
     )
 
 
-def _warnings(terms: list[Term], changes: list[Change]) -> Iterator[str]:
-    for t in terms:
-        name = f"{t.checkpoint}, {t.update}"
-        own = [
-            c for c in changes if (c.checkpoint, c.update) == (t.checkpoint, t.update)
-        ]
-        if not any(c.observed or c.linear for c in own):
-            yield (
-                f"{name}: the step moves nothing. In no group of the update are "
-                "rewards unlike, and AdamW carries no momentum yet; sample another "
-                "update, or more prompts of it (--update-prompts)."
-            )
-            continue
-        undefined = [c.eta for c in own if not _is_finite(c)]
-        if undefined:
-            yield (
-                f"{name}: at the learning rates {_listed(undefined)} the change is "
-                "undefined: log-probs after the step, or the importance weights of "
-                "responses, overflow. Measure smaller learning rates (--etas)."
-            )
-        own = [c for c in own if _is_finite(c)]
-        if not own:
-            continue
-        beyond = [c.eta for c in own if c.eta > t.eta_star]
-        if beyond:
-            yield (
-                f"{name}: at the learning rates from {min(beyond):.2g} on, which are "
-                f"beyond eta* = {t.eta_star:.2g}, the linear prediction means nothing."
-            )
-        poor = [c.eta for c in own if c.effective_samples < _LOW * c.responses]
-        if poor:
-            yield (
-                f"{name}: from the learning rate {min(poor):.2g} on, the effective "
-                "sample is less than half of the responses; the change there rests on "
-                "few of them."
-            )
-        drowned = [c.eta for c in own if abs(c.observed) < 3 * t.floor]
-        if drowned:
-            yield (
-                f"{name}: up to the learning rate {max(drowned):.2g} the change is "
-                f"below 3 times what rounding in {t.precision} makes ({t.floor:.1g} "
-                "nats); measure it in float64."
-            )
-        wide = [c for c in own if c.observed_low <= 0 <= c.observed_high]
-        if len(wide) == len(own):
-            yield (
-                f"{name}: at no learning rate is the change told from 0: its interval "
-                "is wider than the effect; take more prompts."
-            )
+def _one_result(term: Term, c: Change) -> str:
+    if not _is_finite(c):
+        return (
+            f"At the learning rate {c.eta:.3g} the change of entropy is undefined: "
+            "log-probs after the step, or importance weights, are not finite."
+        )
+    valid = f", valid well below the learning rate {term.eta_star:.2g}"
+    return (
+        f"At the learning rate {c.eta:.3g} the step changes the entropy by "
+        f"{interval(c.observed, c.observed_low, c.observed_high)} nats per token, from "
+        f"{term.entropy:.4g}; the linear prediction is "
+        f"{interval(c.linear, c.linear_low, c.linear_high)}"
+        f"{'' if math.isnan(term.eta_star) else valid}."
+    )
 
 
-def _negative_variances(rows: list[Variance]) -> Iterator[str]:
+def _warnings(term: Term, changes: Sequence[Change]) -> Iterator[str]:
+    name = f"{term.checkpoint}, {term.update}"
+    # Exactly 0: no gradient and no momentum, so no parameter moves.
+    if not any(c.observed or c.linear for c in changes):
+        yield (
+            f"{name}: the step moves nothing: all advantages of the update are 0, and "
+            "AdamW has no momentum yet. Use another update, or one with more prompts "
+            "(--update-prompts)."
+        )
+        return
+    undefined = [f"{c.eta:.3g}" for c in changes if not _is_finite(c)]
+    if undefined:
+        yield (
+            f"{name}: at the learning rates {', '.join(undefined)} the change is "
+            "undefined: log-probs after the step, or importance weights of responses, "
+            "overflow. Use smaller learning rates (--etas)."
+        )
+    # Comparisons with NaN are False: an undefined change would pass every check.
+    changes = [c for c in changes if _is_finite(c)]
+    # At eta* = 2|h'|/|h''| the second-order term is as large as the first-order one.
+    beyond = [c.eta for c in changes if c.eta > term.eta_star]
+    if beyond:
+        yield (
+            f"{name}: learning rates from {min(beyond):.2g} are beyond eta* = "
+            f"{term.eta_star:.2g}, where the quadratic term exceeds the linear one; "
+            "do not use the linear prediction there."
+        )
+    low = [c.eta for c in changes if c.effective_samples < _LOW * c.responses]
+    if low:
+        yield (
+            f"{name}: from the learning rate {min(low):.2g} on, the effective sample "
+            "size is less than half of the responses, so a minority of the responses "
+            "determines the change."
+        )
+    rounded = [c.eta for c in changes if abs(c.observed) < 3 * term.floor]
+    if rounded:
+        yield (
+            f"{name}: up to the learning rate {max(rounded):.2g} the change is less "
+            f"than 3 times the rounding error of {term.precision} ({term.floor:.1g} "
+            "nats); use --precision float64."
+        )
+    if changes and all(c.observed_low <= 0 <= c.observed_high for c in changes):
+        yield (
+            f"{name}: the 95% interval of the change includes 0 at every learning "
+            "rate; use more prompts (--prompts)."
+        )
+
+
+def _negative_variances(rows: Sequence[Variance]) -> Iterator[str]:
     for row in rows:
+        # Both are NaN if the statistic was not computed: too few prompts.
         if math.isnan(row.one_batch_hoeffding_se) and row.one_batch_jackknife_se > 0:
             yield (
-                f"{row.checkpoint}, {row.update}: the unbiased estimate of the one-"
-                "batch statistic's variance is negative, as it can be with few prompts "
+                f"{row.checkpoint}, {row.update}: the unbiased variance estimate of "
+                "the one-batch statistic is negative, which happens with few prompts "
                 "or heavy tails, so it gives no standard error; the jackknife's is "
                 f"{row.one_batch_jackknife_se:.3g}."
             )
@@ -153,17 +153,5 @@ def _is_finite(c: Change) -> bool:
     return math.isfinite(c.observed) and math.isfinite(c.linear)
 
 
-def _listed(etas: list[float]) -> str:
-    return ", ".join(f"{eta:.3g}" for eta in etas)
-
-
-def _is_default(row: Term | Change) -> bool:
-    return row.weighting == "per_decision" and row.per == "token"
-
-
-def _nats(value: float, low: float, high: float) -> str:
-    return f"{value:+.3g} [{low:+.3g}, {high:+.3g}]"
-
-
-def _count(things: Sized, what: str, plural: str = "s") -> str:
-    return f"{len(things)} {what}" + (plural if len(things) != 1 else "")
+def _labels(row: Term | Change) -> tuple[str, ...]:
+    return row.checkpoint, row.update, row.weighting, row.per

@@ -1,181 +1,188 @@
-"""The tables of a measurement, read from a store that has every pass of its plan."""
+"""Tables of a measurement, read from a store, and the estimates made from them."""
 
 # Axes: K tokens of all responses (layout: Responses).
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from entrometer.estimators import (
     Baseline,
     Curvatures,
+    Linearised,
+    Per,
     PositionFit,
     Responses,
     RidgeFit,
     Tables,
     Tangents,
     Weighting,
+    change_statistics,
     constant_features,
+    entropy_change,
+    linear_statistics,
+    linear_term,
     prefix_features,
+    quadratic_statistics,
+    quadratic_term,
 )
-from entrometer.experiments.measure.config import MeasureConfig
 from entrometer.experiments.measure.plan import CheckpointPlan, UpdatePlan
 from entrometer.experiments.requests import Request, read_draws
 from entrometer.runs import Rollouts
 from entrometer.runs.columns import Table, read_columns, read_table
-from entrometer.tasks import task
+
+PERS: tuple[Per, ...] = ("token", "sequence")
 
 
-@dataclass(frozen=True, eq=False)
-class Way:
-    """A weighting, with the baseline that it needs."""
+class Estimator(NamedTuple):
+    """A weighting of responses, with the baseline that it needs."""
 
     weighting: Weighting
     baseline_name: str
     baseline: Baseline | None
 
+    @property
+    def options(self) -> dict[str, Any]:
+        """Arguments of the functions that compute statistics."""
+        return {"weighting": self.weighting, "baseline": self.baseline}
+
 
 @dataclass(frozen=True, eq=False)
-class Evaluated:
-    """The evaluation batch of a checkpoint, as tables."""
+class EvaluationBatch:
+    """The evaluation batch of a checkpoint, with S and H of every token."""
 
     point: CheckpointPlan
-    precision: str
     rollouts: Rollouts
     responses: Responses
     here: Tables
     again: Tables
-    """The same parameters by another pass: what differs is rounding."""
-
-    ways: tuple[Way, ...]
-    prompt_texts: dict[int, str]
-    """As they were asked, by prompt id."""
+    """S and H of the same parameters by another pass; the difference is rounding."""
+    estimators: tuple[Estimator, ...]
 
 
 @dataclass(frozen=True, eq=False)
-class Updated:
-    """What an update does to the evaluation batch."""
+class UpdateEffect:
+    """What one update does to S and H of the evaluation batch."""
 
+    batch: EvaluationBatch
     plan: UpdatePlan
-    groups_with_signal: int
-    groups: int
-    """Prompt groups of the update batch."""
-
     tangents: Tangents
     history: Tangents
     """Derivatives along the part of the step that is momentum."""
-
     there: dict[float, Tables]
-    """By learning rate."""
+    """S and H after the step, by learning rate in ascending order."""
+    second_order: tuple[Tables, Tangents, Curvatures] | None
+    """Tables of the first responses, on which the curvature was measured."""
 
-    curved: tuple[Responses, Tables, Tangents, Curvatures, tuple[Way, ...]] | None
-    """The part that the curvature was measured on."""
+    @property
+    def names(self) -> dict[str, Any]:
+        """Columns that name the update in every table."""
+        point = self.batch.point
+        names = {"checkpoint": point.name, "update": self.plan.name}
+        return names | {"precision": point.subject.precision}
 
-    products: np.ndarray | None
-    one_batch: np.ndarray | None
+    def labels(self, estimator: Estimator, per: Per) -> dict[str, Any]:
+        """Return the columns that name the update and the estimator."""
+        weighting, baseline, _ = estimator
+        labels = {"weighting": weighting.value, "baseline": baseline, "per": per}
+        return self.names | labels
+
+    def slope(
+        self, estimator: Estimator, per: Per, tangents: Tangents | None = None
+    ) -> Linearised:
+        """Return $h'$ along the update, or along another direction by its tangents."""
+        r, here, v = self.batch.responses, self.batch.here, tangents or self.tangents
+        sums = linear_statistics(r, here, v, **estimator.options)
+        return linear_term(sums, per=per)
+
+    def change(self, estimator: Estimator, per: Per, there: Tables) -> Linearised:
+        r"""Return $\Delta h$ between the tables of the batch and those given."""
+        r, here = self.batch.responses, self.batch.here
+        sums = change_statistics(r, here, there, **estimator.options)
+        return entropy_change(sums, per=per)
+
+    def slope_and_curvature(
+        self, estimator: Estimator, per: Per
+    ) -> tuple[Linearised, Linearised] | None:
+        """Return entropy's $h'$ and $h''$ on the responses that have both, or None."""
+        if self.second_order is None:
+            return None
+        tables, tangents, curvatures = self.second_order
+        r, K = self.batch.responses, tables.S.size
+        # Shards hold whole responses, so the first K tokens end with a response.
+        count = int(np.searchsorted(r.start, K))
+        responses = Responses(prompt=r.prompt[:count], start=r.start[: count + 1])
+        # The baseline of the whole batch: fitting one on fewer responses would change
+        # the estimator whose slope this curvature is compared with.
+        if estimator.baseline is not None:
+            first = Baseline(*(x[:K] for x in estimator.baseline))
+            estimator = estimator._replace(baseline=first)
+        sums = quadratic_statistics(
+            responses, tables, tangents, curvatures, **estimator.options
+        )
+        return linear_term(sums, per=per), quadratic_term(sums, per=per)
 
 
-def evaluated(config: MeasureConfig, point: CheckpointPlan, store: Path) -> Evaluated:
-    """The evaluation batch of a checkpoint."""
+def read_evaluation_batch(point: CheckpointPlan, store: Path) -> EvaluationBatch:
+    """Return the evaluation batch of a checkpoint."""
     rollouts = read_draws(point.draws, store)
     responses = Responses.from_lengths(rollouts.prompt, rollouts.length)
-    here = _table(Tables, point.here, store)
-    return Evaluated(
+    here = _read(Tables, point.here, store)
+    return EvaluationBatch(
         point=point,
-        precision=config.precision,
         rollouts=rollouts,
         responses=responses,
         here=here,
-        again=_table(Tables, point.along, store),
-        ways=tuple(_ways(responses, here)),
-        prompt_texts=_prompt_texts(config, rollouts),
+        # The jvp pass also writes its primal S and H.
+        again=_read(Tables, point.along, store),
+        estimators=tuple(_estimators(responses, here)),
     )
 
 
-def updated(batch: Evaluated, update: UpdatePlan, d: int, store: Path) -> Updated:
-    """What the d-th update of the plan does to it."""
-    along = [read_columns(request.path(store)) for request in batch.point.along]
-    products, one_batch = None, None
-    if update.variance:
-        products, one_batch = (
-            np.stack(list(read_columns(r.path(store)).values()), axis=1)
-            for r in update.variance
+def read_update_effect(batch: EvaluationBatch, d: int, store: Path) -> UpdateEffect:
+    """Return what the d-th update of the plan does to the evaluation batch."""
+    plan = batch.point.updates[d]
+    # One jvp pass has the columns of all updates, numbered.
+    shards = [read_columns(request.path(store)) for request in batch.point.along]
+    tangents, history = (
+        Tangents(
+            dS=np.concatenate([shard[f"dS_{name}"] for shard in shards]),
+            dH=np.concatenate([shard[f"dH_{name}"] for shard in shards]),
         )
-
-    def tangents(name: str) -> Tangents:
-        dS, dH = (
-            np.concatenate([part[f"{column}_{name}"] for part in along])
-            for column in ("dS", "dH")
+        for name in (f"{d}", f"history_{d}")
+    )
+    second_order = (
+        (
+            _read(Tables, plan.curvature, store),
+            _read(Tangents, plan.curvature, store),
+            _read(Curvatures, plan.curvature, store),
         )
-        return Tangents(dS=dS, dH=dH)
-
-    with_signal, groups = update.step.read_batch(store).groups_with_signal
-    return Updated(
-        plan=update,
-        groups_with_signal=with_signal,
-        groups=groups,
-        tangents=tangents(str(d)),
-        history=tangents(f"history_{d}"),
-        there={
-            eta: _table(Tables, requests, store)
-            for eta, requests in sorted(update.changes.items())
-        },
-        curved=_curved(batch, update, store) if update.curvature else None,
-        products=products,
-        one_batch=one_batch,
+        if plan.curvature
+        else None
     )
+    there = {
+        eta: _read(Tables, plan.changes[eta], store) for eta in sorted(plan.changes)
+    }
+    return UpdateEffect(batch, plan, tangents, history, there, second_order)
 
 
-def _curved(
-    batch: Evaluated, update: UpdatePlan, store: Path
-) -> tuple[Responses, Tables, Tangents, Curvatures, tuple[Way, ...]]:
-    tables = _table(Tables, update.curvature, store)
-    K = tables.S.size
-    count = int(np.searchsorted(batch.responses.start, K))
-    responses = Responses(
-        prompt=batch.responses.prompt[:count], start=batch.responses.start[: count + 1]
-    )
-    ways = tuple(
-        Way(
-            way.weighting,
-            way.baseline_name,
-            None if way.baseline is None else Baseline(*(x[:K] for x in way.baseline)),
-        )
-        for way in batch.ways
-    )
-    return (
-        responses,
-        tables,
-        _table(Tangents, update.curvature, store),
-        _table(Curvatures, update.curvature, store),
-        ways,
-    )
-
-
-def _ways(responses: Responses, here: Tables) -> Iterator[Way]:
-    yield Way(Weighting.SEQUENCE, "none", None)
-    yield Way(Weighting.PER_DECISION, "none", None)
-    position = PositionFit.of(
-        responses, here, batch=0, positions=int(responses.length.max())
-    ).solve()
-    fitted = {"position": position.predict(responses)}
+def _estimators(responses: Responses, here: Tables) -> Iterator[Estimator]:
+    yield Estimator(Weighting.SEQUENCE, "none", None)
+    yield Estimator(Weighting.PER_DECISION, "none", None)
+    longest = int(responses.length.max())
+    fit = PositionFit.of(responses, here, batch=0, positions=longest).solve()
+    yield Estimator(Weighting.DOUBLY_ROBUST, "position", fit.predict(responses))
     for name, features in {
         "constant": constant_features(responses),
         "prefix": prefix_features(responses, here),
     }.items():
-        fit = RidgeFit.of(responses, here, features).solve()
-        fitted[name] = fit.predict(responses, features)
-    for name, baseline in fitted.items():
-        yield Way(Weighting.DOUBLY_ROBUST, name, baseline)
+        baseline = RidgeFit.of(responses, here, features).solve()
+        predicted = baseline.predict(responses, features)
+        yield Estimator(Weighting.DOUBLY_ROBUST, name, predicted)
 
 
-def _prompt_texts(config: MeasureConfig, rollouts: Rollouts) -> dict[int, str]:
-    asking = task(config.task, **config.task_settings())
-    problems = asking.problems(config.split, config.problems)
-    return {int(i): asking.prompt(problems[i]) for i in np.unique(rollouts.prompt)}
-
-
-def _table(kind: type[Table], requests: Sequence[Request], store: Path) -> Table:
+def _read(kind: type[Table], requests: Sequence[Request], store: Path) -> Table:
     return read_table(kind, [request.path(store) for request in requests])

@@ -3,13 +3,17 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
+from entrometer.experiments.experiment import experiment, experiment_names
 from entrometer.experiments.requests.request import Worker
 from entrometer.interventions.registry import Remedy, add_remedy, user_remedies
 from entrometer.runs.content import own_modules
 from entrometer.tasks import Task, register
 from entrometer.tasks.registry import user_tasks
+
+_OWN = f"{__name__.partition('.')[0]}."
 
 
 @dataclass(frozen=True)
@@ -24,8 +28,19 @@ class MakeWorker:
         """Workers with all that is registered in this process."""
         return cls(user_remedies(), user_tasks())
 
+    @property
+    def modules(self) -> list[ModuleType]:
+        """Modules of the user's experiments, whose requests the workers run."""
+        return [
+            module
+            for name in experiment_names()
+            if not (config := experiment(name).config).__module__.startswith(_OWN)
+            for module in own_modules(config)
+        ]
+
     def __call__(self, store: Path) -> Worker:
-        """Register what came along, and make a worker."""
+        """Return a worker, after registering what was sent along."""
+        # The registries of another process are empty.
         for name, remedy in self.remedies.items():
             add_remedy(name, remedy)
         for name, factory in self.tasks.items():
@@ -33,7 +48,7 @@ class MakeWorker:
         return Worker(store)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle the user's code by value: workers have none of the user's files."""
+        # By value: workers do not have the user's files.
         # Only here: the package works without Ray, and then nothing is sent.
         from entrometer.engine.by_value import dumped
 

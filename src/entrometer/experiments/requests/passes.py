@@ -1,6 +1,5 @@
 """Passes over responses: S and H of every token, and their derivatives along steps."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
@@ -9,7 +8,7 @@ import numpy as np
 
 from entrometer import passes
 from entrometer.estimators import Tables
-from entrometer.experiments.requests.request import Request, Responses, Worker
+from entrometer.experiments.requests.request import Request, Worker
 from entrometer.experiments.requests.responses import (
     Draw,
     Source,
@@ -26,6 +25,7 @@ class Forward(Request):
     r"""S and H of every token at $\theta + \eta v$; at $\theta$ without a step."""
 
     kind: ClassVar[str] = "forward"
+    over: ClassVar[str] = "rollouts"
 
     rollouts: Draw
     step: Step | None = None
@@ -36,11 +36,6 @@ class Forward(Request):
         """Forwards after a step are listed apart: they also move the parameters."""
         return self.kind if self.step is None else "forward after step"
 
-    @property
-    def batches(self) -> Sequence[Responses]:
-        """The responses."""
-        return [self.rollouts]
-
     def run(self, worker: Worker) -> None:
         """Run one forward pass."""
         policy = worker.policy(self.subject)
@@ -48,6 +43,7 @@ class Forward(Request):
         if self.step is None:
             tables = passes.forward(policy, rollouts)
         else:
+            # The parameters move for this pass alone: the worker keeps the policy.
             (v,) = worker.directions([self.step])
             (tables,) = passes.forward_along(policy, rollouts, v, [self.eta])
         write_columns(self.path(worker.store), tables._asdict())
@@ -62,19 +58,15 @@ class Jvp(Request):
     """
 
     kind: ClassVar[str] = "jvp"
+    over: ClassVar[str] = "rollouts"
 
     rollouts: Draw
     steps: tuple[Step, ...]
 
     @property
     def forwards(self) -> float:
-        """The primal, and two directions per step."""
+        """Cost per response: the primal, and two directions per step."""
         return 1.0 + 2 * len(self.steps)
-
-    @property
-    def batches(self) -> Sequence[Responses]:
-        """The responses."""
-        return [self.rollouts]
 
     def vectors(self, vector_bytes: int) -> int:
         """Return the number of directions, which are held at once."""
@@ -89,6 +81,7 @@ class Jvp(Request):
         )
         columns = result.tables._asdict()
         numbers = range(len(self.steps))
+        # In the order of `directions`: all steps, then momentum's part of each.
         names = [*map(str, numbers), *(f"history_{d}" for d in numbers)]
         for name, tangents in zip(names, result.tangents, strict=True):
             columns |= {f"dS_{name}": tangents.dS, f"dH_{name}": tangents.dH}
@@ -100,27 +93,19 @@ class Jvp2(Request):
     """S, H and their first and second derivatives along one step."""
 
     kind: ClassVar[str] = "jvp2"
+    over: ClassVar[str] = "rollouts"
 
     rollouts: Draw
     step: Step
 
-    @property
-    def forwards(self) -> float:
-        """Forward mode inside forward mode."""
-        return 10.0
-
-    @property
-    def batches(self) -> Sequence[Responses]:
-        """The responses."""
-        return [self.rollouts]
+    # Forward mode inside forward mode.
+    forwards = 10.0
 
     def run(self, worker: Worker) -> None:
         """Run one second-order pass."""
         (v,) = worker.directions([self.step])
         tables, tangents, curvatures = passes.jvp2(
-            worker.policy(self.subject),
-            read_draws([self.rollouts], worker.store),
-            v,
+            worker.policy(self.subject), read_draws([self.rollouts], worker.store), v
         )
         columns = tables._asdict() | tangents._asdict() | curvatures._asdict()
         write_columns(self.path(worker.store), columns)
@@ -131,13 +116,9 @@ class UpdateTables(ShardedTable):
     """S and H of every token of an update batch."""
 
     kind: ClassVar[str] = "update-tables"
+    over: ClassVar[str] = "batch"
 
     batch: Source
-
-    @property
-    def batches(self) -> Sequence[Responses]:
-        """The update batch."""
-        return [self.batch]
 
     def read(self, store: Path) -> Tables:
         """Return S and H."""
@@ -145,9 +126,8 @@ class UpdateTables(ShardedTable):
 
     def columns(self, worker: Worker, rows: slice) -> dict[str, np.ndarray]:
         """Run one forward pass."""
-        policy = worker.policy(self.subject)
         rollouts = read_batch(self.batch, worker.store).some(rows).rollouts
-        return passes.forward(policy, rollouts)._asdict()
+        return passes.forward(worker.policy(self.subject), rollouts)._asdict()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -155,16 +135,11 @@ class Concentration(ShardedTable):
     """Sums of squared probabilities before every token of an update batch."""
 
     kind: ClassVar[str] = "concentration"
+    over: ClassVar[str] = "batch"
 
     batch: Source
 
-    @property
-    def batches(self) -> Sequence[Responses]:
-        """The update batch."""
-        return [self.batch]
-
     def columns(self, worker: Worker, rows: slice) -> dict[str, np.ndarray]:
         """Run one forward pass."""
-        policy = worker.policy(self.subject)
         rollouts = read_batch(self.batch, worker.store).some(rows).rollouts
-        return passes.concentration(policy, rollouts)._asdict()
+        return passes.concentration(worker.policy(self.subject), rollouts)._asdict()

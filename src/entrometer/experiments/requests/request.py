@@ -8,15 +8,9 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from functools import cached_property
+from operator import attrgetter
 from pathlib import Path
-from typing import (
-    TYPE_CHECKING,
-    Any,
-    ClassVar,
-    Protocol,
-    TypeVar,
-    runtime_checkable,
-)
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar, runtime_checkable
 
 from torch import Tensor
 
@@ -55,12 +49,15 @@ class Subject:
     device: str = field(metadata=NOT_IN_KEY)
     weights: str
     """Content key of the weights and settings, and of the base model."""
-
     optimizer: str
     """SHA-256 of the optimizer's file; empty for a policy without one."""
-
     advanced: Advanced | None = None
     """Optimizer steps to take after loading the directory."""
+
+    @property
+    def loading(self) -> dict[str, Any]:
+        """Arguments besides the path to load the policy with."""
+        return {n: getattr(self, n) for n in ("base", "precision", "device")}
 
     @property
     def key_content(self) -> dict[str, Any]:
@@ -90,12 +87,7 @@ class Worker:
         if self._loaded is None or self._loaded[0] != subject:
             # Released first: two models need not fit in memory.
             self._loaded = None
-            loaded = load_checkpoint(
-                subject.path,
-                base=subject.base,
-                precision=subject.precision,
-                device=subject.device,
-            )
+            loaded = load_checkpoint(subject.path, **subject.loading)
             if subject.advanced is not None:
                 loaded = subject.advanced.apply(loaded, self.store)
             self._loaded = (subject, loaded)
@@ -103,17 +95,12 @@ class Worker:
 
     def policy(self, subject: Subject) -> Policy:
         """Return the policy of a subject, which need not have an optimizer."""
+        # Shared with `checkpoint`, so that the model is in memory once.
         if subject.optimizer:
             return self.checkpoint(subject).policy
         if self._policy is None or self._policy[0] != subject:
             self._policy = None
-            loaded = load_policy(
-                subject.path,
-                base=subject.base,
-                precision=subject.precision,
-                device=subject.device,
-            )
-            self._policy = (subject, loaded)
+            self._policy = (subject, load_policy(subject.path, **subject.loading))
         return self._policy[1]
 
     def directions(
@@ -121,13 +108,10 @@ class Worker:
     ) -> list[dict[str, Tensor]]:
         """Return the direction of each step, from memory if the last request had it.
 
-        For a fully trained model, reading a direction takes longer than a forward pass
-        over a shard.
-
-        Args:
-            steps: The steps.
-            history: Append momentum's part of each direction.
+        With `history`, momentum's part of each direction is appended.
         """
+        # Cached: for a fully trained model, reading a direction takes longer than a
+        # forward pass over a shard.
         kinds = (False, True) if history else (False,)
         wanted = {(step.key, part): step for part in kinds for step in steps}
         # Release the other directions first: two sets need not fit in memory.
@@ -135,8 +119,10 @@ class Worker:
         self._directions = held
         for (key, part), step in wanted.items():
             if (key, part) not in held:
-                read = step.read_history if part else step.read_direction
-                held[key, part] = read(self.store)
+                if part:
+                    held[key, part] = step.read_part(self.store, "history")
+                else:
+                    held[key, part] = step.read_direction(self.store)
         return [held[step.key, part] for part in kinds for step in steps]
 
 
@@ -177,10 +163,13 @@ class Request(ABC):
     """Raised when this kind of pass computes something else: part of the key, so that
     older results of this kind, and only those, are computed again."""
 
+    over: ClassVar[str]
+    """Field with the responses that the pass goes over, such as `rollouts` or
+    `step.batch`; empty if the pass reads none."""
+
     suffix: ClassVar[str] = ".parquet"
     shard_tokens: ClassVar[int] = 1 << 16
     """Tokens per shard, if every response had its length limit."""
-
     subject: Subject
 
     @cached_property
@@ -191,6 +180,7 @@ class Request(ABC):
 
     def path(self, store: Path) -> Path:
         """Return the path of the result in a store."""
+        # 96 bits of the key: names stay short, and no two results share one.
         return store / f"{self.kind}-{self.key[:24]}{self.suffix}"
 
     @property
@@ -204,9 +194,9 @@ class Request(ABC):
         return 1.0
 
     @property
-    @abstractmethod
     def batches(self) -> Sequence[Responses]:
         """Responses that the pass goes over."""
+        return [attrgetter(self.over)(self)] if self.over else []
 
     @property
     def share(self) -> float:
@@ -266,11 +256,7 @@ class Request(ABC):
         was drawn with are not needed to read it.
         """
         # The receiver cannot compute these again from references.
-        known = {
-            "key": self.key,
-            "rows": self.rows,
-            "required_model": self.required_model,
-        }
+        known = {n: getattr(self, n) for n in ("key", "rows", "required_model")}
         return known | {f.name: _referred(getattr(self, f.name)) for f in fields(self)}
 
 
@@ -282,6 +268,7 @@ def mapped(value: Value, change: Callable[[Any], Any]) -> Value:
     elif is_dataclass(value) and not isinstance(value, type):
         old = {f.name: getattr(value, f.name) for f in fields(value)}
         parts = {name: mapped(part, change) for name, part in old.items()}
+        # An unchanged value stays the same object and keeps its cached key.
         if any(parts[name] is not part for name, part in old.items()):
             new = replace(value, **parts)
     return change(new)  # type: ignore[no-any-return]
@@ -300,7 +287,7 @@ def _fields_content(value: Any) -> dict[str, Any]:
 
 
 def _content(value: Any) -> Any:
-    """Return a field as JSON for a key."""
+    # A request counts by its key, which covers the request's own inputs.
     if isinstance(value, Request):
         return value.key
     if isinstance(value, tuple):
@@ -311,7 +298,6 @@ def _content(value: Any) -> Any:
 
 
 def _requests(value: Any) -> Iterator[Request]:
-    """Yield the requests in a field."""
     if isinstance(value, Request):
         yield value
     elif isinstance(value, tuple):

@@ -1,5 +1,6 @@
 """Responses as requests: drawn from a policy, or recorded by a training."""
 
+from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
@@ -34,8 +35,25 @@ from entrometer.tasks import task
 from entrometer.tasks.registry import Split
 
 
+class _Grouped(Responses):
+    @property
+    @abstractmethod
+    def group(self) -> np.ndarray:
+        """Prompt group of each response."""
+
+    @property
+    def count(self) -> int:
+        """Number of responses."""
+        return self.group.size
+
+    @property
+    def prompts(self) -> int:
+        """Number of prompt groups."""
+        return np.unique(self.group).size
+
+
 @dataclass(frozen=True, kw_only=True)
-class Draw(Request, Responses):
+class Draw(Request, _Grouped):
     """Responses to some problems of a task, with their rewards: a rollout table."""
 
     kind: ClassVar[str] = "rollouts"
@@ -45,25 +63,19 @@ class Draw(Request, Responses):
     split: str
     problems: tuple[int, ...]
     """Index of the problem of each response."""
-
     asked: str
     """Content key of the prompts and reference answers."""
-
     seeds: tuple[int, ...]
     """Seed of each response."""
-
     temperature: float
     max_tokens: int
     format_weight: float
     """Weight of the format in the reward; the answer has weight 1."""
-
     code: str = ""
     """Content key of the task's code if a user wrote it: it decides the rewards."""
 
-    @property
-    def forwards(self) -> float:
-        """Sampling goes token by token."""
-        return 2.0
+    # Sampling goes token by token.
+    forwards = 2.0
 
     @property
     def batches(self) -> Sequence[Responses]:
@@ -74,16 +86,6 @@ class Draw(Request, Responses):
     def group(self) -> np.ndarray:
         """Problem of each response."""
         return np.array(self.problems)
-
-    @property
-    def count(self) -> int:
-        """Number of responses."""
-        return len(self.problems)
-
-    @property
-    def prompts(self) -> int:
-        """Number of different problems."""
-        return len(set(self.problems))
 
     @property
     def longest(self) -> int:
@@ -119,6 +121,7 @@ class Draw(Request, Responses):
         judge = task(self.task, **dict(self.settings))
         every = judge.problems(Split(self.split), max(self.problems) + 1)
         problems = [every[i] for i in self.problems]
+        # Tokenized here: the plan loads no tokenizer.
         rollouts = sample(
             policy,
             [policy.tokenizer(judge.prompt(p))["input_ids"] for p in problems],
@@ -143,9 +146,10 @@ class DrawnResponses(Responses):
     """A draw in the store, known by its file, without its problems and seeds."""
 
     file: str
-    count: int
-    prompts: int
-    longest: int
+    # With defaults, because a field without one leaves the property abstract.
+    count: int = 0
+    prompts: int = 0
+    longest: int = 0
 
     def path(self, store: Path) -> Path:
         """Return the path of the rollouts in a store."""
@@ -157,14 +161,13 @@ class DrawnResponses(Responses):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Recorded(Responses):
+class Recorded(_Grouped):
     """An update batch that a training recorded."""
 
     path: str = field(metadata=NOT_IN_KEY)
     sha256: str
     intervention: str = ""
     """Loss of the training with all its settings; empty for plain Dr-GRPO."""
-
     code: str = ""
     """Content key of the intervention's code if a user wrote it."""
 
@@ -172,16 +175,6 @@ class Recorded(Responses):
     def group(self) -> np.ndarray:
         """Prompt group of each response; the file is opened once."""
         return _recorded(self.path, self.sha256)[0]
-
-    @property
-    def count(self) -> int:
-        """Number of responses."""
-        return self.group.size
-
-    @property
-    def prompts(self) -> int:
-        """Number of prompt groups."""
-        return np.unique(self.group).size
 
     @property
     def longest(self) -> int:
@@ -194,7 +187,7 @@ class Recorded(Responses):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Minibatch(Responses):
+class Minibatch(_Grouped):
     """Part `part` (from 1) of `parts` of an update batch, split by prompt group."""
 
     batch: Draw | Recorded
@@ -206,16 +199,6 @@ class Minibatch(Responses):
         """Prompt group of each response of the part."""
         groups = self.batch.group
         return groups[minibatch_rows(groups, self.part, self.parts)]  # type: ignore[no-any-return]
-
-    @property
-    def count(self) -> int:
-        """Number of responses."""
-        return self.group.size
-
-    @property
-    def prompts(self) -> int:
-        """Number of prompt groups."""
-        return np.unique(self.group).size
 
     @property
     def longest(self) -> int:

@@ -28,6 +28,7 @@ def row_ranges(
 ) -> list[slice]:
     """Return slices of rows with at most so many tokens each at the length limit."""
     last = request.rows if last is None else last
+    # By the length limit: lengths are unknown until the responses are drawn.
     size = max(1, tokens // max(batch.longest for batch in request.batches))
     return [slice(i, min(i + size, last)) for i in range(first, last, size)]
 
@@ -47,6 +48,7 @@ class ShardedTable(Request):
     def run(self, worker: Worker) -> None:
         """Compute all rows, or concatenate the shards."""
         if self.shards:
+            # In the order of the plan, whichever shard was finished first.
             parts = [read_columns(shard.path(worker.store)) for shard in self.shards]
             columns = {n: np.concatenate([p[n] for p in parts]) for n in parts[0]}
         else:
@@ -59,10 +61,8 @@ class ShardedSum(Request):
 
     part_tokens: ClassVar[int] = 1 << 14
     """Tokens per summand of a shard; a snapshot of the growing sum is kept between."""
-
     fan_in: ClassVar[int] = 8
     """Most vectors that are added up at once."""
-
     suffix: ClassVar[str] = ".safetensors"
 
     @abstractmethod
@@ -77,6 +77,7 @@ class ShardedSum(Request):
     def shards(self) -> tuple[Request, ...]:
         """The top level of a tree of sums, with at most `fan_in` nodes."""
         level = _cut(self, SumShard)
+        # A tree that the plan alone fixes: the order of a sum decides its rounding.
         while len(level) > self.fan_in:
             level = tuple(
                 SumOfSums(subject=self.subject, of=level[i : i + self.fan_in])
@@ -113,7 +114,6 @@ class ShardedSum(Request):
 class _Shard(Request):
     of: Any
     """The request that this is a shard of."""
-
     first: int
     last: int
 
@@ -171,17 +171,15 @@ class SumOfSums(Request):
 
     kind: ClassVar[str] = "sum-of-sums"
     suffix: ClassVar[str] = ".safetensors"
+    # Adding up goes over no response.
+    over: ClassVar[str] = ""
 
     of: tuple[Request, ...]
-
-    @property
-    def batches(self) -> Sequence[Responses]:
-        """None: adding up goes over no response."""
-        return []
 
     def run(self, worker: Worker) -> None:
         """Add up tensor by tensor, from file to file."""
         paths = [shard.path(worker.store) for shard in self.of]
+        # On the CPU: a sum of two tensors has the same bits there as on a GPU.
         write_vectors(self.path(worker.store), added_up(paths, "a sum", "cpu"))
 
 

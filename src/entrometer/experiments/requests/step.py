@@ -1,6 +1,5 @@
 """The update that AdamW makes from a batch, and the policy after taking it."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -8,7 +7,7 @@ from typing import ClassVar, Protocol, runtime_checkable
 
 from torch import Tensor
 
-from entrometer.experiments.requests.request import Request, Responses, Worker
+from entrometer.experiments.requests.request import Request, Worker
 from entrometer.experiments.requests.responses import Source, read_batch
 from entrometer.experiments.requests.sharded import ShardedSum, Summands
 from entrometer.experiments.update import (
@@ -38,6 +37,7 @@ class Step(ShardedSum):
     """The update that AdamW makes from a batch: its direction and its parts."""
 
     kind: ClassVar[str] = "update"
+    over: ClassVar[str] = "batch"
 
     batch: Source
     max_grad_norm: float
@@ -45,15 +45,8 @@ class Step(ShardedSum):
     """Replaces the loss that the batch comes with: plain Dr-GRPO for a sampled one,
     the training's for a recorded one."""
 
-    @property
-    def forwards(self) -> float:
-        """A forward and a backward pass."""
-        return 2.2
-
-    @property
-    def batches(self) -> Sequence[Responses]:
-        """The update batch."""
-        return [self.batch]
+    # A forward and a backward pass.
+    forwards = 2.2
 
     def read(self, store: Path) -> StepVectors:
         """Return the direction and the preconditioner, on the policy's device."""
@@ -61,15 +54,11 @@ class Step(ShardedSum):
 
     def read_direction(self, store: Path) -> dict[str, Tensor]:
         """Return the direction alone, on the policy's device."""
-        return read_step_part(self.path(store), "direction", self.subject.device)
+        return self.read_part(store, "direction")
 
-    def read_history(self, store: Path) -> dict[str, Tensor]:
-        """Return momentum's part of the direction, on the policy's device."""
-        return read_step_part(self.path(store), "history", self.subject.device)
-
-    def read_preconditioner(self, store: Path) -> dict[str, Tensor]:
-        """Return the preconditioner alone, on the policy's device."""
-        return read_step_part(self.path(store), "preconditioner", self.subject.device)
+    def read_part(self, store: Path, part: str) -> dict[str, Tensor]:
+        """Return the `direction`, its `history` or the `preconditioner` alone."""
+        return read_step_part(self.path(store), part, self.subject.device)
 
     def read_batch(self, store: Path) -> Batch:
         """Return the responses with the weight that the loss gives each token."""
@@ -80,10 +69,12 @@ class Step(ShardedSum):
         """Return the function that gives the gradient of some responses."""
         policy = worker.checkpoint(self.subject).policy
         batch = self.read_batch(worker.store)
+        # Weights of the whole batch, so that the gradients of its rows add up.
         return lambda rows: ascent_of(policy, batch.some(rows))
 
     def conclude(self, worker: Worker, total: dict[str, Tensor]) -> None:
         """Write the step that AdamW makes from the whole gradient."""
+        # Clipping and the second moment are not linear: they need the whole gradient.
         made = make_step(
             worker.checkpoint(self.subject), total, max_grad_norm=self.max_grad_norm
         )
@@ -95,6 +86,7 @@ class PolicyAfterStep(ShardedSum):
     """The policy and its AdamW state after taking a step."""
 
     kind: ClassVar[str] = "policy-after-step"
+    over: ClassVar[str] = "step.batch"
 
     step: Step
     eta: float
@@ -102,13 +94,8 @@ class PolicyAfterStep(ShardedSum):
 
     @property
     def forwards(self) -> float:
-        """As the step, which stores no moments and is therefore computed again."""
+        """Cost per response of the step, which is computed again for its moments."""
         return self.step.forwards
-
-    @property
-    def batches(self) -> Sequence[Responses]:
-        """The update batch."""
-        return [self.step.batch]
 
     @cached_property
     def inputs(self) -> tuple[Request, ...]:

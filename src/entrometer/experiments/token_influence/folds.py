@@ -1,4 +1,4 @@
-"""Folds of the evaluation batch, by prompt, and what each holds of the batch."""
+"""Folds of the evaluation batch, by prompt."""
 
 # Axes: N responses, Q folds.
 
@@ -9,21 +9,17 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float, Int
 
-from entrometer.estimators import (
-    PromptSums,
-    Responses,
-    Tables,
-    entropy_statistics,
-)
+from entrometer.estimators import PromptSums, Responses, Tables, entropy_statistics
 from entrometer.runs import Rollouts
 
 
 def folds_of(prompt: Int[np.ndarray, " N"], folds: int) -> Int[np.ndarray, " N"]:
-    """Fold of each response: prompts go round the folds as they first appear.
-
-    Unlike a hash of the prompt's id, this makes folds of like size.
-    """
+    """Return the fold of each response."""
+    # By prompt: responses to one prompt are correlated, and the spread over folds is a
+    # standard error only if folds are independent.
     _, first, place = np.unique(prompt, return_index=True, return_inverse=True)
+    # Prompts go round the folds by first appearance: a hash of the prompt's id would
+    # make folds of unequal size.
     order = np.empty(first.size, np.int64)
     order[np.argsort(first)] = np.arange(first.size)
     fold: np.ndarray = order[place] % folds
@@ -32,7 +28,7 @@ def folds_of(prompt: Int[np.ndarray, " N"], folds: int) -> Int[np.ndarray, " N"]
 
 @dataclass(frozen=True, eq=False)
 class Evaluation:
-    """The evaluation batch with its tables, in folds."""
+    """The evaluation batch with its S and H, in folds."""
 
     rollouts: Rollouts
     responses: Responses
@@ -46,7 +42,7 @@ class Evaluation:
 
     @property
     def prompts(self) -> int:
-        """Prompts, each once."""
+        """Number of different prompts."""
         return np.unique(self.rollouts.prompt).size
 
     @cached_property
@@ -56,7 +52,7 @@ class Evaluation:
 
     @cached_property
     def entropies(self) -> Float[np.ndarray, " Q"]:
-        """ShardedSum entropy of each fold."""
+        """Entropy of each fold, summed over its tokens."""
         return self._sums(self.responses.total(self.here.H))
 
     @cached_property
@@ -64,14 +60,26 @@ class Evaluation:
         """Responses of each fold."""
         return self._sums(np.ones(self.responses.count))
 
+    def _sums(self, values: np.ndarray) -> np.ndarray:
+        # minlength, because a half has no responses in the other half's folds.
+        return np.bincount(self.fold, values, minlength=self.folds)
+
     @property
     def entropy(self) -> float:
-        """$R$, the entropy a token of the whole batch."""
+        """$R$, the entropy per token of the whole batch."""
         whole = entropy_statistics(self.responses, self.here.H)
         return whole.total("H") / whole.total("T")
 
+    @property
+    def scored(self) -> PromptSums:
+        """Responses and rewards by prompt."""
+        r = self.responses
+        count, reward = np.ones(r.count), self.rollouts.reward
+        return PromptSums.of(r.prompt, responses=count, r=reward)
+
     def half(self, which: int) -> "Half":
-        """The even folds (0), which choose, or the odd (1), which judge."""
+        """Return the even folds (0), which choose, or the held-out odd ones (1)."""
+        # The halves share no prompt, so what one chooses is not biased on the other.
         rows = np.flatnonzero(self.fold % 2 == which)
         columns = self.responses.columns(rows)
         rollouts = self.rollouts.select(rows)
@@ -79,22 +87,10 @@ class Evaluation:
         responses = Responses.from_lengths(rollouts.prompt, rollouts.length)
         return Half(Evaluation(rollouts, responses, here, self.folds), columns)
 
-    def _sums(self, values: np.ndarray) -> np.ndarray:
-        return np.bincount(self.fold, values, minlength=self.folds)
-
-    @property
-    def scored(self) -> PromptSums:
-        """Responses and rewards by prompt."""
-        return PromptSums.of(
-            self.responses.prompt,
-            responses=np.ones(self.responses.count),
-            r=self.rollouts.reward,
-        )
-
 
 class Half(NamedTuple):
     """Half of an evaluation batch."""
 
     batch: Evaluation
     columns: Int[np.ndarray, " _"]
-    """Places of its tokens in the columns of the whole."""
+    """Places of its tokens in the columns of the whole batch."""

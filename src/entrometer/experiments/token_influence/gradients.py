@@ -1,13 +1,14 @@
 r"""Gradients of entropy, reward and length by fold of the evaluation batch.
 
 The gradient of an objective is a sum over folds, $\nabla f = \sum_q g_q$, with the
-token weights of the whole batch. For entropy (h) and reward (J) each fold has its own;
-the mean length (T) has one for the even folds and one for the odd.
+token weights of the whole batch. Entropy (h) and reward (J) have one gradient per fold,
+the mean length (T) one for the even folds and one for the odd.
 """
 
 # Axes: K tokens of all responses, G gradients.
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import reduce
 from pathlib import Path
 
 import numpy as np
@@ -32,63 +33,64 @@ HALVES = 2
 
 
 def gradient_names(folds: int) -> list[str]:
-    """Names of the gradients, in the order in which everything lists them."""
-    return [
-        *(f"h_{q}" for q in range(folds)),
-        *(f"J_{q}" for q in range(folds)),
-        *(f"T_{half}" for half in range(HALVES)),
-    ]
+    """Return the names of the gradients, in the order of all files and columns."""
+    counts = {"h": folds, "J": folds, "T": HALVES}
+    return [f"{letter}_{q}" for letter, n in counts.items() for q in range(n)]
+
+
+def by_objective(products: np.ndarray) -> dict[str, np.ndarray]:
+    """Split products with all gradients into those of each objective and the length."""
+    folds = (len(products) - HALVES) // 2
+    parts = np.split(products, [folds, 2 * folds])
+    return dict(zip(("entropy", "reward", "length"), parts, strict=True))
 
 
 def fold_gradients(
     policy: Policy, batch: Evaluation, fold: int, some: slice
 ) -> dict[str, dict[str, Tensor]]:
-    """Those of some rows of a fold: a pass forwards over them, and three ways back."""
+    """Return the three gradients of some responses of a fold."""
     rows = np.flatnonzero(batch.fold == fold)[some]
     at = batch.responses.columns(rows)
-    own = [GradientWeights(S=w.S[at], H=w.H[at]) for w in objective_weights(batch)]
-    found = passes.vjps(policy, batch.rollouts.select(rows), own).gradients
-    return dict(zip("hJT", found, strict=True))
+    # Weights of the whole batch, cut to these rows: so the folds add up to the whole.
+    weights = [GradientWeights(S=w.S[at], H=w.H[at]) for w in objective_weights(batch)]
+    # One forward pass serves all three backward passes.
+    gradients = passes.vjps(policy, batch.rollouts.select(rows), weights).gradients
+    return dict(zip("hJT", gradients, strict=True))
 
 
 def objective_weights(batch: Evaluation) -> tuple[GradientWeights, ...]:
-    """Token weights whose pull-backs are the gradients of h, J and the mean length."""
+    """Return the token weights of the gradients of h, J and the mean length."""
     responses, here = batch.responses, batch.here
-    whole = entropy_statistics(responses, here.H)
-    reward = batch.rollouts.reward
-    way = Weighting.PER_DECISION
+    whole, reward = entropy_statistics(responses, here.H), batch.rollouts.reward
+    # A token affects only the entropies after it, so earlier ones would be mere noise.
+    weighting = Weighting.PER_DECISION
     return (
-        entropy_gradient_weights(responses, here, whole, weighting=way),
+        entropy_gradient_weights(responses, here, whole, weighting=weighting),
         reward_gradient_weights(responses, reward, batch.scored, baseline="batch"),
-        length_gradient_weights(responses, here, whole, weighting=way),
+        length_gradient_weights(responses, here, whole, weighting=weighting),
     )
 
 
 def read_gradients(
     paths: Sequence[Path], device: Device
 ) -> Iterator[dict[str, Tensor]]:
-    """Read the files of all folds, one gradient at a time, in the order of the names.
-
-    Those of the length are added up by half.
-    """
+    """Yield the gradients in the files of all folds, in the order of the names."""
+    # One at a time: each is as large as the policy.
     for name in "hJ":
         yield from (_read(path, name, device) for path in paths)
     for half in range(HALVES):
-        total, *others = (_read(path, "T", device) for path in paths[half::HALVES])
-        for other in others:
-            total = add(total, other)
-        yield total
+        yield reduce(add, (_read(path, "T", device) for path in paths[half::HALVES]))
 
 
 def _read(path: Path, name: str, device: Device) -> dict[str, Tensor]:
     with open_vectors(path, "gradients", device) as file:
-        own = [key for key in file.names() if key.partition("/")[0] == name]
-        return {key.partition("/")[2]: file[key] for key in own}
+        return file.part(name)
 
 
 def gradient_products(
     gradients: Iterable[Vector], vectors: Mapping[str, Vector]
 ) -> dict[str, Float[np.ndarray, " G"]]:
     """Return the products of each gradient with each vector, by the vector's name."""
+    # All vectors at once per gradient, because each gradient is read only once.
     rows = [{name: dot(g, v).item() for name, v in vectors.items()} for g in gradients]
     return {name: np.array([row[name] for row in rows]) for name in vectors}

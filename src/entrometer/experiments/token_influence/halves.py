@@ -1,4 +1,4 @@
-"""Estimates on halves of the evaluation batch: one half chooses, the other judges."""
+"""Estimates on halves of the evaluation batch: one chooses, the other is held out."""
 
 # Axes: Q folds of the evaluation batch, R rows that are tokens, groups of tokens or
 # parts of the update.
@@ -30,13 +30,14 @@ def contributions(
     parts: Float[np.ndarray, "R Q"],
     length: Float[np.ndarray, " R"],
 ) -> FoldContributions:
-    """Contributions of tokens or of parts of the update, with the shares of folds."""
+    """Return contributions of tokens or parts of the update, with sizes of folds."""
     if objective == "reward":
         return FoldContributions(parts=parts, size=batch.counts / batch.counts.sum())
     T = batch.tokens.sum()
     return FoldContributions(
         parts=parts,
         size=batch.tokens / T,
+        # R is itself estimated: its noise enters with the influence on the length.
         residual=(batch.entropies - batch.entropy * batch.tokens) / T,
         length=length / (T / batch.counts.sum()),
     )
@@ -50,24 +51,24 @@ def by_half(
     *,
     which: int,
 ) -> Influence:
-    r"""Sums over tokens by the even folds (0) or the odd (1) alone.
+    r"""Return sums over tokens by the even folds (0) or the odd (1) alone.
 
     For entropy with the $R$ of those folds,
     $I = \frac{1}{T_o}\big(\sum_q I_q T + (R - R_o)D_o\big)$: the slope of the change
     that they observe. For reward with the baseline of the whole batch.
     """
-    own = slice(which, None, 2)
-    parts = parts[:, own]
+    half = slice(which, None, 2)
+    parts = parts[:, half]
+    # Weights were divided by the size of the whole batch: rescale to that of the half.
     if objective == "reward":
-        n = batch.counts[own]
-        found = FoldContributions(
-            parts=parts * (batch.counts.sum() / n.sum()), size=n / n.sum()
-        )
+        n = batch.counts[half]
+        scale = batch.counts.sum() / n.sum()
+        halved = FoldContributions(parts=parts * scale, size=n / n.sum())
     else:
-        T, H = batch.tokens[own], batch.entropies[own]
+        T, H = batch.tokens[half], batch.entropies[half]
         R = H.sum() / T.sum()
         D = length[:, which] * batch.counts.sum() / T.sum()
-        found = FoldContributions(
+        halved = FoldContributions(
             parts=parts * (batch.tokens.sum() / T.sum())
             + np.outer((batch.entropy - R) * D, T / T.sum()),
             size=T / T.sum(),
@@ -75,26 +76,17 @@ def by_half(
             length=D,
         )
     rows = batch.fold % 2 == which
-    return token_influence(
-        found,
-        prompts=np.unique(batch.rollouts.prompt[rows]).size,
-        responses=int(rows.sum()),
-    )
+    prompts = np.unique(batch.rollouts.prompt[rows]).size
+    return token_influence(halved, prompts=prompts, responses=int(rows.sum()))
 
 
 def change(
     batch: Evaluation, there: Tables, objective: str, whole: Evaluation
 ) -> Linearised:
-    """The change of entropy or of reward, on samples from before.
-
-    A half takes the mean reward of the whole batch off: the pair of its slope.
-    """
+    """Return the change of entropy or of reward, on samples from before the step."""
+    r, here, per_decision = batch.responses, batch.here, Weighting.PER_DECISION
     if objective == "entropy":
-        sums = change_statistics(
-            batch.responses, batch.here, there, weighting=Weighting.PER_DECISION
-        )
-        return entropy_change(sums)
-    sums = reward_change_statistics(
-        batch.responses, batch.rollouts.reward, batch.here, there
-    )
+        return entropy_change(change_statistics(r, here, there, weighting=per_decision))
+    sums = reward_change_statistics(r, batch.rollouts.reward, here, there)
+    # A half subtracts the mean reward of the whole batch, as its slope does.
     return reward_change(sums, baseline="batch", whole=whole.scored)

@@ -1,4 +1,4 @@
-"""Requests for gradients of entropy and reward, and tokens' effects along them."""
+"""Requests for gradients of entropy and reward, and for derivatives along them."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -49,14 +49,11 @@ class FoldGradient(ShardedSum):
 
     here: tuple[Forward, ...]
     """S and H of the evaluation batch, one request per shard."""
-
     folds: int
     fold: int
 
-    @property
-    def forwards(self) -> float:
-        """One forward and three backward passes."""
-        return 5.0
+    # One forward and three backward passes.
+    forwards = 5.0
 
     @property
     def share(self) -> float:
@@ -77,6 +74,7 @@ class FoldGradient(ShardedSum):
     @cached_property
     def rows(self) -> int:
         """Number of responses of the fold."""
+        # From the plan, not from the store: shards are cut before anything is drawn.
         prompts = np.array([i for h in self.here for i in h.rollouts.problems])
         return int(np.count_nonzero(folds_of(prompts, self.folds) == self.fold))
 
@@ -84,9 +82,11 @@ class FoldGradient(ShardedSum):
         """Return the function that gives the three gradients of some responses."""
         policy = worker.checkpoint(self.subject).policy
         batch = self.read_batch(worker.store)
-        return lambda rows: dict(
-            parts(**fold_gradients(policy, batch, self.fold, rows))
-        )
+
+        def some(rows: slice) -> dict[str, Tensor]:
+            return dict(parts(**fold_gradients(policy, batch, self.fold, rows)))
+
+        return some
 
     def conclude(self, worker: Worker, total: dict[str, Tensor]) -> None:
         """Write the gradients."""
@@ -98,6 +98,7 @@ def folded(
 ) -> tuple[FoldGradient, ...]:
     """Return one request per fold of an evaluation batch; raise if a fold is empty."""
     prompts = {problem for draw in draws for problem in draw.problems}
+    # An empty fold would have no gradient, and no part in the standard error.
     if len(prompts) < folds:
         raise InvalidValue(
             f"expected at least {folds} different prompts, one per fold, got "
@@ -114,36 +115,33 @@ def read_fold_gradients(
     gradients: Sequence[FoldGradient], store: Path
 ) -> Iterator[dict[str, Tensor]]:
     """Yield the gradients of all folds, in the order of `gradient_names`."""
+    # Read to the policy's device, where the step is.
     device = gradients[0].subject.device
     return read_gradients([g.path(store) for g in gradients], device)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Adjoint(ShardedTable):
-    r"""S and H of the update batch, with derivatives along every $\kappa P g_q$."""
+    r"""S and H of the update batch, and derivatives along the folds' $\kappa P g_q$."""
 
     kind: ClassVar[str] = "adjoint"
+    over: ClassVar[str] = "step.batch"
 
     step: Step
     gradients: tuple[FoldGradient, ...]
-    """One per fold."""
 
     @property
     def forwards(self) -> float:
-        """The primal and every direction."""
+        """Cost per response: the primal and every direction."""
         return 1.0 + 2 * len(self.gradients) + HALVES
 
-    @property
-    def batches(self) -> Sequence[Responses]:
-        """The update batch."""
-        return [self.step.batch]
-
     def vectors(self, vector_bytes: int) -> int:
-        """Return every gradient and the direction made from it, and the step."""
+        """Return the count of every gradient, its direction, and the step's two."""
         return 2 + 2 * len(gradient_names(len(self.gradients)))
 
     def columns(self, worker: Worker, rows: slice) -> dict[str, np.ndarray]:
-        """Run one pass in forward mode, with all directions at once."""
+        """Run one forward-mode pass along all directions."""
+        # All at once, because they share the primal pass.
         step = self.step.read(worker.store)
         gradients = read_fold_gradients(self.gradients, worker.store)
         result = passes.jvp(
@@ -164,20 +162,17 @@ class MomentumProducts(Request):
     """Effect of a whole step, of its momentum and of its weight decay on every fold."""
 
     kind: ClassVar[str] = "momentum-products"
+    # Products of vectors read no responses.
+    over: ClassVar[str] = ""
 
     step: Step
     gradients: tuple[FoldGradient, ...]
-    """One per fold."""
-
-    @property
-    def batches(self) -> Sequence[Responses]:
-        """None: products of vectors go over no response."""
-        return []
 
     def run(self, worker: Worker) -> None:
         """Write the products with every gradient, one row per gradient."""
         step = self.step.read(worker.store)
         vectors = momentum_and_decay(worker.checkpoint(self.subject), step)
         gradients = read_fold_gradients(self.gradients, worker.store)
+        # Products per fold: their spread is the standard error of momentum's part.
         products = gradient_products(gradients, vectors | {"total": step.direction})
         write_columns(self.path(worker.store), products)

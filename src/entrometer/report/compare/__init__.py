@@ -1,9 +1,8 @@
 """Comparisons of interventions on a report page."""
 
 from entrometer.report.compare.agreement import agreements, predicted
-from entrometer.report.compare.frontier import frontier
+from entrometer.report.compare.frontier import frontier, remedies, strengths
 from entrometer.report.compare.gains import distance_to_frontier, gains
-from entrometer.report.compare.tables import remedies, strengths
 from entrometer.report.kinds import PageParts
 from entrometer.runs.tables.compare import CompareTables
 

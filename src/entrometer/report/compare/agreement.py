@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from matplotlib.figure import Figure
 
-from entrometer.report import cells, draw
+from entrometer.report import draw
 from entrometer.report.compare.points import UNITS, CompareRun, Option, Point, points
 from entrometer.report.numbers import Interval, number, percent
 from entrometer.report.plot import Plot, omitted, spread
@@ -71,7 +71,7 @@ def trials(point: Point) -> list[Option]:
 
     The frontier is left out: its tokens were chosen by the half that predicts.
     """
-    return [o for o in point.remedies if o.observed and not o.chosen]
+    return [o for o in point.remedies if o.observed and not o.entropy.chosen]
 
 
 def gain(row: Outcome, plain: Outcome) -> Gain:
@@ -85,8 +85,8 @@ def gain(row: Outcome, plain: Outcome) -> Gain:
 
 def gains(point: Point, objective: str) -> list[Gain]:
     """Return the gains of all trials of a point."""
-    plain = point.reference.row(objective)
-    return [gain(option.row(objective), plain) for option in trials(point)]
+    plain = point.reference.rows[objective]
+    return [gain(option.rows[objective], plain) for option in trials(point)]
 
 
 def agreement(some: Sequence[Gain]) -> Agreement:
@@ -134,15 +134,13 @@ def predicted(runs: Sequence[CompareRun]) -> Plot | None:
         return None
     shown = spread(compared, len(LOOKS))
     return Plot(
-        key="predicted-observed",
-        title="Gains over plain, predicted and observed",
+        "predicted-observed",
+        "Gains over plain, predicted and observed",
+        "Gain of each intervention over plain Dr-GRPO, predicted by one half of "
+        "the prompts against observed on the other half, for entropy on the left "
+        "and for reward on the right, with 95% intervals and the diagonal; a "
+        "marker for each point. Intervals may reach beyond the edge.",
         caption=_caption(compared) + omitted(shown, compared),
-        description=(
-            "Gain of each intervention over plain Dr-GRPO, predicted by one half of "
-            "the prompts against observed on the other half, for entropy on the left "
-            "and for reward on the right, with 95% intervals and the diagonal; a "
-            "marker for each point. Intervals may reach beyond the edge."
-        ),
         table=table(
             "Gains over plain Dr-GRPO, entropy in nats per token and reward per "
             "response, with 95% intervals: predicted by the half of the prompts that "
@@ -158,8 +156,8 @@ def predicted(runs: Sequence[CompareRun]) -> Plot | None:
                 [
                     *(point.name, option.name, objective),
                     *(str(pair.predicted), str(pair.observed), _WORDS[pair.within]),
-                    number(option.row(objective).reformed),
-                    cells.interval("observed")(option.row(objective)),
+                    number(option.rows[objective].reformed),
+                    str(Interval.of(option.rows[objective], "observed")),
                 ]
                 for point in compared
                 for objective in UNITS
@@ -179,35 +177,27 @@ def _caption(compared: Sequence[Point]) -> str:
         for objective in UNITS
     }
     fits = " and ".join(f"{number(a.r2)} for {name}" for name, a in whole.items())
-    words = (
-        "One half of the prompts predicts and the other observes, so the two share no "
-        f"noise of prompts. Over {whole['entropy'].steps} steps R² is {fits}; 1 is "
-        "exact and 0 is as good as predicting no gain."
-    )
-    shares = [
+    shares = " and ".join(
         f"{a.within} of {a.judged} ({percent(a.share)}) for {objective}"
         for objective, a in whole.items()
         if a.judged
-    ]
-    if shares:
-        words += (
-            " Predictions are within the 95% noise of both halves in "
-            f"{' and '.join(shares)}."
-        )
-    return f"{words} The frontier, chosen by the half that predicts, is left out."
+    )
+    within = f" Predictions are within the 95% noise of both halves in {shares}."
+    return (
+        "One half of the prompts predicts and the other observes, so the two share no "
+        f"noise of prompts. Over {whole['entropy'].steps} steps R² is {fits}; 1 is "
+        f"exact and 0 is as good as predicting no gain.{within * bool(shares)} The "
+        "frontier, chosen by the half that predicts, is left out."
+    )
 
 
 def _draw(shown: Sequence[Point]) -> Figure:
-    figure = Figure(figsize=(9.0, 4.2))
-    axes = figure.subplots(1, 2)
+    figure, axes = draw.canvas(4.2, 1, 2)
     for ax, objective in zip(axes, UNITS, strict=True):
         every = [pair for point in shown for pair in gains(point, objective)]
         for point, look in zip(shown, LOOKS, strict=False):
             pairs = np.array(gains(point, objective), np.float64).transpose(1, 2, 0)
-            faint = {"elinewidth": 0.6, "capsize": 0, "alpha": 0.3}
-            draw.cross_bars(
-                ax, pairs[1], pairs[0], fmt="none", ecolor=look.colour, **faint
-            )
+            draw.faint_bars(ax, pairs[1], pairs[0], look.colour, 0.3, 0.6)
             how = {"color": look.colour, "markersize": 4, "alpha": 0.85}
             x, y = pairs[1, 0], pairs[0, 0]
             ax.plot(x, y, look.marker, **how, label=label(point.name, 60))

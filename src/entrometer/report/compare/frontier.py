@@ -1,7 +1,7 @@
-"""Figure: change of reward against change of entropy, with the frontier."""
+"""The frontier of reward and entropy, and how to get each intervention."""
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, TypeVar
 
 import numpy as np
 from jaxtyping import Float
@@ -16,13 +16,17 @@ from entrometer.report.compare.points import (
     idle_words,
     points,
 )
-from entrometer.report.compare.tables import frontier_table
 from entrometer.report.labels import lead_labels
-from entrometer.report.numbers import Interval
+from entrometer.report.numbers import MISSING, Interval, number, percent
 from entrometer.report.plot import Plot, omitted, spread
 from entrometer.report.style import BLUE, PAPER, RED, TEAL
+from entrometer.report.table import Table, table
+from entrometer.runs.tables.compare import Remedy
 
 MOST = 4
+_HEADS = ("intervention", "published", "TRL", "verl", "differences")
+_FIELDS = ("settings", "source", "trl", "verl", "differs")
+Item = TypeVar("Item")
 Places = Float[np.ndarray, "_ 2 3"]
 """Change of entropy and of reward, each with its low and high end."""
 
@@ -34,19 +38,17 @@ def frontier(runs: Sequence[CompareRun]) -> Plot | None:
         return None
     shown = spread(every, MOST)
     return Plot(
-        key="frontier",
-        title="Reward against entropy: the frontier",
+        "frontier",
+        "Reward against entropy: the frontier",
+        "Change of expected reward upwards, change of entropy to the right, a "
+        "panel for each point. A line is the frontier on held-out prompts, with "
+        "95% intervals; a dotted one is the frontier by the prompts that chose "
+        "its tokens, which is too optimistic. A star is plain Dr-GRPO, a circle "
+        "each intervention, with 95% intervals both ways: filled if observed, open "
+        "if only predicted. Names are drawn where there is room. Faint lines are "
+        "predictions over the strengths of an intervention. Intervals and lines "
+        "may reach beyond the edge.",
         caption=_caption(every) + idle_words(shown) + omitted(shown, every),
-        description=(
-            "Change of expected reward upwards, change of entropy to the right, a "
-            "panel for each point. A line is the frontier on held-out prompts, with "
-            "95% intervals; a dotted one is the frontier by the prompts that chose "
-            "its tokens, which is too optimistic. A star is plain Dr-GRPO, a circle "
-            "each intervention, with 95% intervals both ways: filled if observed, open "
-            "if only predicted. Names are drawn where there is room. Faint lines are "
-            "predictions over the strengths of an intervention. Intervals and lines "
-            "may reach beyond the edge."
-        ),
         table=frontier_table(every),
         draw=lambda: draw.panels({p.name: p for p in shown}, _panel, 4.1),
     )
@@ -60,13 +62,9 @@ def _caption(every: Sequence[Point]) -> str:
             f"Plain Dr-GRPO, the star, changes entropy by {entropy} nats per token and "
             f"reward by {reward}. "
         )
-    gaps = [
-        gap
-        for point in every
-        for option in point.remedies
-        if not option.chosen and (gap := Interval.of(option.reward, "below")).known
-    ]
-    if gaps:
+    remedies = (o for p in every for o in p.remedies if not o.entropy.chosen)
+    below = [Interval.of(o.rows["reward"], "below") for o in remedies]
+    if gaps := [gap for gap in below if gap.known]:
         under = sum(gap.low > 0 for gap in gaps)
         over = sum(gap.high < 0 for gap in gaps)
         counted = ", counted at each point," if len(every) > 1 else ""
@@ -85,41 +83,32 @@ def _known(option: Option) -> bool:
     return all(option.change(objective).known for objective in UNITS)
 
 
-def _places(options: Sequence[Option], *, predicted: bool = False) -> Places:
-    """Return the changes of options: as they turned out, or all as predicted."""
+def _places(items: Iterable[Item], change: Callable[[Item, str], Interval]) -> Places:
+    changes = [[change(item, objective) for objective in UNITS] for item in items]
+    return np.array(changes, np.float64).reshape(-1, 2, 3)
 
-    def place(option: Option, objective: str) -> Interval:
-        if predicted:
-            return Interval.of(option.row(objective), "predicted")
-        return option.change(objective)
 
-    return np.array(
-        [[place(option, objective) for objective in UNITS] for option in options],
-        np.float64,
-    ).reshape(-1, 2, 3)
+def _prediction(option: Option, objective: str) -> Interval:
+    return Interval.of(option.rows[objective], "predicted")
 
 
 def _panel(ax: Axes, point: Point) -> None:
-    """Draw the frontier, sweeps over strengths, interventions with names, and plain."""
-    held_out = np.array(
-        [[Interval.of(p, objective) for objective in UNITS] for p in point.frontier],
-        np.float64,
-    ).reshape(-1, 2, 3)
+    held_out = _places(point.frontier, Interval.of)
     fitted = np.array(
         [(p.fitted_entropy, p.fitted_reward) for p in point.frontier], np.float64
     ).reshape(-1, 2)
-    sweeps = [_places(places, predicted=True)[:, :, 0] for places in point.sweeps()]
-    plain = _places([o for o in (point.reference,) if _known(o)])
+    sweeps = [_places(places, _prediction)[:, :, 0] for places in point.sweeps()]
+    plain = _places(filter(_known, [point.reference]), Option.change)
     seen = list(filter(_known, point.remedies))
-    remedies = _places(seen)
+    remedies = _places(seen, Option.change)
     for axis in range(2):
         marked = np.concatenate([p[:, axis] for p in (plain, remedies, held_out)])
         other = np.concatenate([places[:, axis] for places in (fitted, *sweeps)])
         ends = draw.axis_ends(marked[:, 0], np.concatenate([marked.ravel(), other]))
         ax.set(**{f"{'xy'[axis]}lim": ends})
     faint: dict[str, Any] = {"alpha": 0.4, "linewidth": 0.8, "markersize": 2}
-    for number, places in enumerate(sweeps):
-        name = None if number else "predicted over strengths"
+    for place, places in enumerate(sweeps):
+        name = None if place else "predicted over strengths"
         ax.plot(*places.T, ".-", color=BLUE, **faint, label=name)
     if len(fitted):
         dotted: dict[str, Any] = {"color": TEAL, "linestyle": ":", "linewidth": 1.0}
@@ -136,7 +125,10 @@ def _panel(ax: Axes, point: Point) -> None:
     _bars(ax, plain, RED, 0.5)
     ax.plot(*plain[:, :, 0].T, "*", color=RED, markersize=11, label="plain Dr-GRPO")
     # Those far from plain are named first: they are what there is to see.
-    order = _far(remedies[:, :, 0], plain[:, :, 0], ax)
+    spans = np.array([np.ptp(ax.get_xlim()), np.ptp(ax.get_ylim())])
+    centre = plain[0, :, 0] if len(plain) else np.zeros(2)
+    away = np.square((remedies[:, :, 0] - centre) / spans).sum(axis=1)
+    order = [int(i) for i in np.argsort(-away, kind="stable")]
     others = np.concatenate([plain[:, :, 0], held_out[:, :, 0]])
     lead_labels(ax, remedies[order, :, 0], [seen[i].name for i in order], others)
     draw.zeros(ax)
@@ -146,15 +138,83 @@ def _panel(ax: Axes, point: Point) -> None:
 
 
 def _bars(ax: Axes, at: Places, colour: str, alpha: float) -> None:
-    how = {"elinewidth": 0.7, "capsize": 0, "alpha": alpha}
-    draw.cross_bars(ax, at[:, 0].T, at[:, 1].T, fmt="none", ecolor=colour, **how)
+    draw.faint_bars(ax, at[:, 0].T, at[:, 1].T, colour, alpha, 0.7)
 
 
-def _far(
-    at: Float[np.ndarray, "n 2"], plain: Float[np.ndarray, "_ 2"], ax: Axes
-) -> list[int]:
-    """Return the order of points by distance from plain, the furthest first."""
-    spans = np.array([np.ptp(ax.get_xlim()), np.ptp(ax.get_ylim())])
-    centre = plain[0] if len(plain) else np.zeros(2)
-    away = np.square((at - centre) / spans).sum(axis=1)
-    return [int(i) for i in np.argsort(-away, kind="stable")]
+def frontier_table(every: Sequence[Point]) -> Table:
+    """Return every intervention at every strength, and the frontier at every price."""
+    return table(
+        "Changes of entropy Δh, nats per token, and of expected reward ΔJ, with 95% "
+        "intervals: predicted by influence, and observed after the step if it was "
+        "taken, both on the half of the prompts that evaluates; reward by which a "
+        "prediction is below the held-out frontier at its change of entropy; share of "
+        "the tokens whose gradient differs from plain Dr-GRPO, or that the frontier "
+        "keeps",
+        (
+            *("subject", "intervention", "tokens", "predicted Δh", "observed Δh"),
+            *("predicted ΔJ", "observed ΔJ", "below the frontier"),
+        ),
+        [row for point in every for row in _rows(point)],
+        label_columns=2,
+    )
+
+
+def _rows(point: Point) -> Iterator[list[str]]:
+    for option in point.options:
+        yield [
+            *(point.name, option.name, percent(option.entropy.changed)),
+            *(
+                str(Interval.of(option.rows[objective], name))
+                for objective in UNITS
+                for name in ("predicted", "observed")
+            ),
+            str(Interval.of(option.rows["reward"], "below")),
+        ]
+    for place in point.frontier:
+        held_out = (Interval.of(place, "entropy"), Interval.of(place, "reward"))
+        fitted = (number(place.fitted_entropy), number(place.fitted_reward))
+        for name, both in (("held out", held_out), ("as fitted", fitted)):
+            title = f"frontier, {name}, price {number(place.price)}"
+            entropy, reward = map(str, both)
+            changes = (entropy, MISSING, reward, MISSING, MISSING)
+            yield [point.name, title, percent(place.kept), *changes]
+
+
+def remedies(runs: Sequence[CompareRun]) -> Table | None:
+    """Return settings for TRL and verl at the strength that was tried."""
+    return _settings(
+        "How to get each intervention at the strength that was tried: with entrometer "
+        "train --intervention, with settings of TRL and of verl, and how these differ",
+        [remedy for remedy, tried in _remedies(runs).items() if tried],
+    )
+
+
+def strengths(runs: Sequence[CompareRun]) -> Table | None:
+    """Return the same settings at the other strengths that were predicted."""
+    return _settings(
+        "How to get each intervention at the other strengths that were predicted",
+        [remedy for remedy, tried in _remedies(runs).items() if not tried],
+    )
+
+
+def _remedies(runs: Sequence[CompareRun]) -> dict[Remedy, bool]:
+    tried: dict[Remedy, bool] = {}
+    for run in runs:
+        names = {o.settings for o in run.tables.outcomes if o.tried}
+        for remedy in run.tables.remedies:
+            tried[remedy] = tried.get(remedy, False) or remedy.settings in names
+    return tried
+
+
+def _settings(caption: str, rows: Sequence[Remedy]) -> Table | None:
+    if not rows:
+        return None
+    return Table(
+        caption=caption,
+        heads=_HEADS,
+        rows=tuple(
+            tuple(getattr(row, name) or MISSING for name in _FIELDS) for row in rows
+        ),
+        label_columns=len(_HEADS),
+        code=(0, 2, 3),
+    )

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from math import inf, nan
 from statistics import median
+from typing import Any
 
 from matplotlib.figure import Figure
 
@@ -18,7 +19,7 @@ from entrometer.report.compare.points import (
     points,
 )
 from entrometer.report.numbers import Interval, percent, span
-from entrometer.report.plot import Plot, omitted, spread
+from entrometer.report.plot import Plot, grouped, omitted, spread
 from entrometer.report.style import GREY, PAPER
 from entrometer.report.table import table
 
@@ -34,18 +35,16 @@ def gains(runs: Sequence[CompareRun]) -> Plot | None:
         return None
     shown = spread(every, _MOST)
     return Plot(
-        key="gains",
-        title="Gain over plain",
+        "gains",
+        "Gain over plain",
+        "A row for each intervention, the one that keeps most entropy at the top: "
+        "its change minus that of plain Dr-GRPO, of entropy on the left and of "
+        "reward on the right. Filled markers with 95% intervals are observed, open "
+        "ones predicted by influence, if a step was taken by the half of the "
+        "prompts that does not observe it; each point has its colour and marker.",
         caption=_gains_caption(every)
         + idle_words(shown, named=False)
         + omitted(shown, every),
-        description=(
-            "A row for each intervention, the one that keeps most entropy at the top: "
-            "its change minus that of plain Dr-GRPO, of entropy on the left and of "
-            "reward on the right. Filled markers with 95% intervals are observed, open "
-            "ones predicted by influence, if a step was taken by the half of the "
-            "prompts that does not observe it; each point has its colour and marker."
-        ),
         table=table(
             "Change minus that of plain Dr-GRPO, paired, with 95% intervals, of "
             "entropy in nats per token and of reward per response; share of the tokens "
@@ -84,11 +83,9 @@ def _entropy_loss(option: Option) -> float:
 
 def _gains_caption(every: Sequence[Point]) -> str:
     # The frontier is left out: it is no setting that a training could use.
+    remedies = ((point.name, o) for point in every for o in point.remedies)
     cases = [
-        (point.name, option)
-        for point in every
-        for option in point.remedies
-        if _known(option) and not option.chosen
+        case for case in remedies if _known(case[1]) and not case[1].entropy.chosen
     ]
     more = [case for case in cases if case[1].gain("entropy").low > 0]
     less = [case for case in cases if case[1].gain("entropy").high < 0]
@@ -106,35 +103,29 @@ def _gains_caption(every: Sequence[Point]) -> str:
             f"with {best.gain('reward')} of reward. "
         )
     if any(option.observed for _, option in cases):
-        words += (
-            "Open markers are predictions by the half of the prompts that does not "
-            "observe. "
-        )
-    return (
-        f"{words}Where nothing differs, one interval in twenty misses zero by chance."
-    )
+        words += "Open markers are predictions by the half of the prompts that does "
+        words += "not observe. "
+    words += "Where nothing differs, one interval in twenty misses zero by chance."
+    return words
 
 
 def _predicted(point: Point, option: Option, objective: str) -> Interval:
     """Return the prediction, by the half that does not observe if a step was taken."""
-    row = option.row(objective)
+    row = option.rows[objective]
     if not option.observed:
         return Interval.of(row, "gain")
-    if option.chosen:
+    if option.entropy.chosen:
         # The other half chose the tokens, so that its prediction is biased upwards.
         return Interval(nan, nan, nan)
-    return gain(row, point.reference.row(objective)).predicted
+    return gain(row, point.reference.rows[objective]).predicted
 
 
 def _observed(_: Point, option: Option, objective: str) -> Interval:
-    return Interval.of(option.row(objective), "observed_gain")
+    return Interval.of(option.rows[objective], "observed_gain")
 
 
 def _by_median(pairs: Iterable[tuple[str, float]]) -> list[str]:
-    """Return the names of rows by the median of their values."""
-    values: dict[str, list[float]] = {}
-    for name, value in pairs:
-        values.setdefault(name, []).append(value)
+    values = grouped(pairs)
     return sorted(values, key=lambda name: median(values[name]))
 
 
@@ -142,9 +133,9 @@ def _draw_gains(shown: Sequence[Point]) -> Figure:
     names = _by_median(
         (o.name, _entropy_loss(o)) for p in shown for o in filter(_known, p.remedies)
     )
-    height = max(2.4, 1.3 + draw.row_height(len(shown)) * len(names))
-    figure = Figure(figsize=(9.0, height))
-    axes = figure.subplots(1, 2, sharey=True)
+    figure, axes = draw.canvas(
+        max(2.4, 1.3 + draw.row_height(len(shown)) * len(names)), 1, 2, sharey=True
+    )
     for ax, objective in zip(axes, UNITS, strict=True):
         filled, hollow = (
             {p.name: {o.name: of(p, o, objective) for o in p.remedies} for p in shown}
@@ -152,14 +143,9 @@ def _draw_gains(shown: Sequence[Point]) -> Figure:
         )
         draw.interval_rows(ax, names, filled, hollow)
         ax.set_xlabel(f"gain in {objective}, {UNITS[objective]}")
-    axes[0].plot(
-        *([], [], "o"),
-        color=GREY,
-        markerfacecolor=PAPER,
-        markeredgewidth=0.7,
-        markersize=6.5,
-        label="open: predicted by influence",
-    )
+    ring: dict[str, Any] = {"markerfacecolor": PAPER, "markeredgewidth": 0.7}
+    name = "open: predicted by influence"
+    axes[0].plot([], [], "o", color=GREY, markersize=6.5, **ring, label=name)
     return draw.with_legend(figure)
 
 
@@ -170,18 +156,16 @@ def distance_to_frontier(runs: Sequence[CompareRun]) -> Plot | None:
         return None
     shown = spread(every, _MOST)
     return Plot(
-        key="below-frontier",
-        title="Distance to the frontier",
+        "below-frontier",
+        "Distance to the frontier",
+        "A row for each intervention and for plain Dr-GRPO, the one nearest to the "
+        "frontier at the top: reward by which its prediction is below the held-out "
+        "frontier at the same change of entropy, with 95% intervals; each point "
+        "has its colour and marker.",
         caption=_distance_caption(every)
         + _beyond(shown)
         + idle_words(shown, named=False)
         + omitted(shown, every),
-        description=(
-            "A row for each intervention and for plain Dr-GRPO, the one nearest to the "
-            "frontier at the top: reward by which its prediction is below the held-out "
-            "frontier at the same change of entropy, with 95% intervals; each point "
-            "has its colour and marker."
-        ),
         table=table(
             "Reward per response by which a prediction is below the held-out frontier "
             "at its change of entropy, with 95% interval; – is beyond the entropy that "
@@ -203,18 +187,14 @@ def distance_to_frontier(runs: Sequence[CompareRun]) -> Plot | None:
 
 def _gaps(point: Point) -> dict[str, Interval]:
     """Return the distances by intervention, without the frontier itself."""
-    remedies = {o.name: o.reward for o in point.remedies if not o.chosen}
-    rows = {_PLAIN: point.reference.reward} | remedies
-    return {name: Interval.of(row, "below") for name, row in rows.items()}
+    remedies = {o.name: o for o in point.remedies if not o.entropy.chosen}
+    options = {_PLAIN: point.reference} | remedies
+    return {n: Interval.of(o.rows["reward"], "below") for n, o in options.items()}
 
 
 def _distance_caption(every: Sequence[Point]) -> str:
-    cases = [
-        (point, name, gap)
-        for point in every
-        for name, gap in _gaps(point).items()
-        if gap.known
-    ]
+    gaps = ((point, *pair) for point in every for pair in _gaps(point).items())
+    cases = [case for case in gaps if case[2].known]
     under = sum(gap.low > 0 for _, _, gap in cases)
     point, name, furthest = max(cases, key=lambda case: case[2].value)
     where = f" at {point.name}" if len(every) > 1 else ""
@@ -228,24 +208,15 @@ def _distance_caption(every: Sequence[Point]) -> str:
 
 
 def _beyond(shown: Sequence[Point]) -> str:
-    """Return a sentence on those whose entropy the frontier does not reach."""
-    names = by_place(
-        shown,
-        [[n for n, gap in _gaps(point).items() if not gap.known] for point in shown],
-    )
+    unknown = [[n for n, gap in _gaps(p).items() if not gap.known] for p in shown]
+    names = by_place(shown, unknown)
     return f" Beyond the entropy that the frontier reaches: {names}." * bool(names)
 
 
 def _draw_distances(series: Mapping[str, dict[str, Interval]]) -> Figure:
-    names = _by_median(
-        (name, gap.value)
-        for gaps in series.values()
-        for name, gap in gaps.items()
-        if gap.known
-    )
-    height = max(2.0, 1.2 + draw.row_height(len(series)) * len(names))
-    figure = Figure(figsize=(9.0, height))
-    ax = figure.subplots()
+    every = (pair for gaps in series.values() for pair in gaps.items())
+    names = _by_median((name, gap.value) for name, gap in every if gap.known)
+    figure, ax = draw.canvas(max(2.0, 1.2 + draw.row_height(len(series)) * len(names)))
     draw.interval_rows(ax, names, series)
     ax.set_xlabel(f"below the frontier, {UNITS['reward']}")
     return draw.with_legend(figure, len(series) > 1)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from entrometer.report.kinds import FinishedRun
 from entrometer.report.numbers import Interval
-from entrometer.report.plot import Subject, distinct_names
+from entrometer.report.plot import Subject, distinct_names, grouped
 from entrometer.runs.tables.compare import CompareTables, FrontierPoint, Outcome
 
 CompareRun = FinishedRun[CompareTables]
@@ -17,8 +17,13 @@ UNITS = {"entropy": "nats per token", "reward": "reward per response"}
 class Option:
     """An intervention at one strength, with its outcome for both objectives."""
 
-    entropy: Outcome
-    reward: Outcome
+    rows: dict[str, Outcome]
+    """Outcome by objective."""
+
+    @property
+    def entropy(self) -> Outcome:
+        """Outcome for entropy, which also has the settings of the intervention."""
+        return self.rows["entropy"]
 
     @property
     def name(self) -> str:
@@ -26,38 +31,24 @@ class Option:
         return self.entropy.settings
 
     @property
-    def tried(self) -> bool:
-        """Whether this strength is the one whose step may be taken."""
-        return self.entropy.tried
-
-    @property
     def plain(self) -> bool:
         """Whether every token has the same weight as under plain Dr-GRPO."""
         return self.entropy.changed == 0
 
     @property
-    def chosen(self) -> bool:
-        """Whether half of the evaluation batch chose its tokens."""
-        return self.entropy.chosen
-
-    @property
     def observed(self) -> bool:
         """Whether its step was taken."""
-        return all(math.isfinite(row.observed) for row in (self.entropy, self.reward))
-
-    def row(self, objective: str) -> Outcome:
-        """Return the outcome for one objective."""
-        return self.entropy if objective == "entropy" else self.reward
+        return all(math.isfinite(row.observed) for row in self.rows.values())
 
     def change(self, objective: str) -> Interval:
         """Return the observed change; the predicted one if the step was not taken."""
         name = "observed" if self.observed else "predicted"
-        return Interval.of(self.row(objective), name)
+        return Interval.of(self.rows[objective], name)
 
     def gain(self, objective: str) -> Interval:
         """Return the change minus that of plain: observed, or predicted."""
         name = "observed_gain" if self.observed else "gain"
-        return Interval.of(self.row(objective), name)
+        return Interval.of(self.rows[objective], name)
 
 
 @dataclass(frozen=True)
@@ -80,20 +71,21 @@ class Point:
     @property
     def remedies(self) -> list[Option]:
         """Interventions that differ from plain, at the strength that is tried."""
-        return [o for o in self.options[1:] if o.tried and not o.plain]
+        return [o for o in self.options[1:] if o.entropy.tried and not o.plain]
 
     @property
     def idle(self) -> list[str]:
         """Names of the interventions that are tried and do not differ from plain."""
-        return [o.name for o in self.options[1:] if o.tried and o.plain]
+        return [o.name for o in self.options[1:] if o.entropy.tried and o.plain]
 
     def sweeps(self) -> list[list[Option]]:
         """Return the interventions that have several strengths, by strength."""
-        strengths: dict[str, list[Option]] = {}
-        for option in self.options[1:]:
-            # The frontier is drawn as a line of its own.
-            if math.isfinite(option.entropy.strength) and not option.chosen:
-                strengths.setdefault(option.entropy.name, []).append(option)
+        # The frontier, whose tokens are chosen, is drawn as a line of its own.
+        strengths = grouped(
+            (o.entropy.name, o)
+            for o in self.options[1:]
+            if math.isfinite(o.entropy.strength) and not o.entropy.chosen
+        )
         return [
             sorted(subset, key=lambda o: o.entropy.strength)
             for subset in strengths.values()
@@ -103,22 +95,18 @@ class Point:
 
 def points(runs: Sequence[CompareRun]) -> list[Point]:
     """Return all points of the runs, in the order of their tables."""
-    outcomes: dict[Subject, dict[str, dict[str, Outcome]]] = {}
-    frontiers: dict[Subject, list[FrontierPoint]] = {}
-    for run in runs:
-        for row in run.tables.outcomes:
-            settings = outcomes.setdefault(_subject(run, row), {})
-            settings.setdefault(row.settings, {})[row.objective] = row
-        for place in run.tables.frontier:
-            frontiers.setdefault(_subject(run, place), []).append(place)
+    outcomes = grouped(
+        (_subject(run, o), o) for run in runs for o in run.tables.outcomes
+    )
+    frontiers = grouped(
+        (_subject(run, p), p) for run in runs for p in run.tables.frontier
+    )
     names = distinct_names(list(outcomes))
     made = []
-    for s, settings in outcomes.items():
-        options = tuple(
-            Option(both["entropy"], both["reward"])
-            for both in settings.values()
-            if both.keys() >= UNITS.keys()
-        )
+    for s, rows in outcomes.items():
+        settings = grouped((row.settings, row) for row in rows).values()
+        both = [{row.objective: row for row in subset} for subset in settings]
+        options = tuple(Option(pair) for pair in both if pair.keys() >= UNITS.keys())
         frontier = sorted(frontiers.get(s, []), key=lambda p: p.price)
         if options:
             alone = "minibatch " * (names[s] == s.precision)
@@ -128,26 +116,21 @@ def points(runs: Sequence[CompareRun]) -> list[Point]:
 
 def idle_words(some: Sequence[Point], *, named: bool = True) -> str:
     """Return a sentence on the interventions that do not differ from plain."""
-    if not any(point.idle for point in some):
-        return ""
-    if not named:
-        return (
-            " Interventions that do not differ from plain are not drawn; the caption "
-            "of the frontier names them."
-        )
     names = by_place(some, [point.idle for point in some])
-    return f" Not drawn, because they equal plain Dr-GRPO for every token: {names}."
+    if not names or named:
+        words = " Not drawn, because they equal plain Dr-GRPO for every token: "
+        return f"{words}{names}." * bool(names)
+    return (
+        " Interventions that do not differ from plain are not drawn; the caption of "
+        "the frontier names them."
+    )
 
 
 def by_place(some: Sequence[Point], names: Sequence[Sequence[str]]) -> str:
     """Return names in words, those of the same points together."""
-    where: dict[str, list[str]] = {}
-    for point, subset in zip(some, names, strict=True):
-        for name in subset:
-            where.setdefault(name, []).append(point.name)
-    places: dict[tuple[str, ...], list[str]] = {}
-    for name, at in where.items():
-        places.setdefault(tuple(at), []).append(name)
+    pairs = zip(some, names, strict=True)
+    where = grouped((name, point.name) for point, subset in pairs for name in subset)
+    places = grouped((tuple(at), name) for name, at in where.items())
     return "; ".join(
         ", ".join(subset) + (f" (at {' and '.join(at)})" if len(at) < len(some) else "")
         for at, subset in places.items()

@@ -1,4 +1,4 @@
-"""Figures that check influence: cheap scores, and tokens removed from the loss."""
+"""Figures of the checks: how well cheap scores rank tokens, and tokens removed."""
 
 import math
 import sys
@@ -7,22 +7,34 @@ from itertools import cycle
 from statistics import median
 
 import numpy as np
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from entrometer.report import cells, draw
-from entrometer.report.influence.updates import OBJECTIVES, InfluenceRun, subject
+from entrometer.report.influence.updates import (
+    OBJECTIVES,
+    UNITS,
+    InfluenceRun,
+    subject,
+)
 from entrometer.report.numbers import number, percent
-from entrometer.report.plot import Plot, RowsBySubject, RowsFigure
+from entrometer.report.plot import (
+    Plot,
+    RowsBySubject,
+    RowsFigure,
+    grouped,
+)
 from entrometer.report.style import GREY, LOOKS
 from entrometer.report.text import label
-from entrometer.runs.tables.influence import InfluenceTables, Removal, Score
+from entrometer.runs.tables.influence import (
+    InfluenceTables,
+    Removal,
+    Score,
+)
 
 _TARGETS = {
     "entropy": "what moves entropy",
     "entropy alone": "what moves entropy and not reward",
 }
-_UNITS = {"entropy": "nats per token", "reward": "reward per response"}
 _MOST_SCORES = 14
 """Scores of one panel."""
 
@@ -35,11 +47,7 @@ def scores(runs: Sequence[InfluenceRun]) -> Plot | None:
 
 
 def _ranked(rows: Sequence[Score]) -> list[str]:
-    """Return the scores by the median size of their correlation, the largest first."""
-    sizes: dict[str, list[float]] = {}
-    for row in rows:
-        size = 0.0 if math.isnan(row.rho) else abs(row.rho)
-        sizes.setdefault(row.score, []).append(size)
+    sizes = grouped((r.score, 0.0 if math.isnan(r.rho) else abs(r.rho)) for r in rows)
     return sorted(sizes, key=lambda name: -median(sizes[name]))
 
 
@@ -58,12 +66,9 @@ def _scores_caption(rows: RowsBySubject[Score]) -> str:
 
 
 def _draw_scores(rows: dict[str, list[Score]]) -> Figure:
-    panels: dict[tuple[str, str], list[Score]] = {}
-    for row in (row for subset in rows.values() for row in subset):
-        panels.setdefault((row.level, row.target), []).append(row)
-    order = {
-        key: _ranked(subset)[:_MOST_SCORES] for key, subset in list(panels.items())[:4]
-    }
+    every = (row for subset in rows.values() for row in subset)
+    panels = list(grouped(((row.level, row.target), row) for row in every).items())[:4]
+    order = {key: _ranked(subset)[:_MOST_SCORES] for key, subset in panels}
     each = 0.22 + 0.05 * (len(rows) - 1)
     heights = [len(names) + 1.2 for names in order.values()]
     figure = Figure(figsize=(9.0, 1.0 + each * sum(heights)))
@@ -83,40 +88,31 @@ def _draw_scores(rows: dict[str, list[Score]]) -> Figure:
             how = {"elinewidth": 0.8, "label": label(title)}
             left.errorbar(rho[0], y, xerr=draw.arms(*rho), **how, **look.points)
             right.plot([row.found for row in some], y, **look.points)
-        _name_scores(left, right, key, names)
+        left.set_title(f"{label(key[0])}s: {label(_TARGETS.get(key[1], key[1]))}")
+        left.axvline(0, color=GREY, linewidth=0.8)
+        for ax, words in (
+            (left, [label(n) for n in names]),
+            (right, [""] * len(names)),
+        ):
+            ax.set_ylim(len(names) - 0.5, -0.5)
+            ax.set_yticks(range(len(names)), words)
     axes[-1][0].set_xlabel("Spearman's ρ")
     axes[-1][1].set(xlabel="share of the top 1% found", xlim=(-0.03, 1.03))
     return draw.with_legend(figure, len(rows) > 1)
 
 
-def _name_scores(
-    left: Axes, right: Axes, key: tuple[str, str], names: Sequence[str]
-) -> None:
-    level, target = key
-    left.set_title(f"{label(level)}s: {label(_TARGETS.get(target, target))}")
-    left.axvline(0, color=GREY, linewidth=0.8)
-    for ax in (left, right):
-        ax.set_ylim(len(names) - 0.5, -0.5)
-    left.set_yticks(range(len(names)), [label(name) for name in names])
-    right.set_yticks(range(len(names)), [""] * len(names))
-
-
 _scores = RowsFigure[InfluenceTables, Score](
-    key="scores",
-    title="Cheap scores",
+    "scores",
+    "Cheap scores",
+    "For each score, the best at the top: on the left Spearman's rank correlation "
+    "with the influence on entropy, with 95% intervals; on the right the share of "
+    "the top 1% that its own top 1% holds. A panel for each level and each target, "
+    "a marker for each checkpoint and update.",
+    "Spearman's ρ with 95% interval by resampling prompts, and the share of the "
+    "top 1% of the target that is in the top 1% of the score",
     rows=lambda run: [(subject(run, row), row) for row in run.tables.scores],
     most=len(LOOKS),
     caption=_scores_caption,
-    description=(
-        "For each score, the best at the top: on the left Spearman's rank correlation "
-        "with the influence on entropy, with 95% intervals; on the right the share of "
-        "the top 1% that its own top 1% holds. A panel for each level and each target, "
-        "a marker for each checkpoint and update."
-    ),
-    table_caption=(
-        "Spearman's ρ with 95% interval by resampling prompts, and the share of the "
-        "top 1% of the target that is in the top 1% of the score"
-    ),
     columns={
         "level": cells.text("level"),
         "target": cells.text("target"),
@@ -131,12 +127,15 @@ _scores = RowsFigure[InfluenceTables, Score](
 
 
 def _removals_caption(rows: RowsBySubject[Removal]) -> str:
-    parts = []
-    for objective in OBJECTIVES:
-        subset = [row for row in rows.every if row.objective == objective]
-        inside = sum(r.observed_low <= r.predicted <= r.observed_high for r in subset)
-        if subset:
-            parts.append(f"{inside} of {len(subset)} for {objective}")
+    inside = grouped(
+        (r.objective, r.observed_low <= r.predicted <= r.observed_high)
+        for r in rows.every
+    )
+    parts = [
+        f"{sum(inside[o])} of {len(inside[o])} for {o}"
+        for o in OBJECTIVES
+        if o in inside
+    ]
     return (
         "The prediction is inside the 95% interval of the observation in "
         f"{' and in '.join(parts)}. Both use the same prompts and share their noise: "
@@ -146,29 +145,31 @@ def _removals_caption(rows: RowsBySubject[Removal]) -> str:
 
 def _draw_removals(rows: dict[str, list[Removal]]) -> Figure:
     every = [row for subset in rows.values() for row in subset]
-    figure = Figure(figsize=(9.0, 4.0))
-    axes = figure.subplots(1, 2)
+    figure, axes = draw.canvas(4.0, 1, 2)
     chosen_by = list(dict.fromkeys(row.by for row in every))[: len(LOOKS)]
     for ax, objective in zip(axes, OBJECTIVES, strict=True):
         for by, look in zip(chosen_by, LOOKS, strict=False):
             subset = [r for r in every if (r.by, r.objective) == (by, objective)]
             if subset:
-                x, y = (
-                    draw.intervals(subset, name) for name in ("observed", "predicted")
-                )
+                x, y = (draw.intervals(subset, n) for n in ("observed", "predicted"))
                 how = {"elinewidth": 0.7, "label": label(by)}
                 draw.cross_bars(ax, x, y, **how, **look.points)
         draw.identity(ax)
         draw.zeros(ax)
-        unit = _UNITS[objective]
+        unit = UNITS[objective]
         ax.set(title=objective, xlabel=f"observed, {unit}", ylabel=f"predicted, {unit}")
         draw.few_ticks(ax)
     return draw.with_legend(figure)
 
 
 removals = RowsFigure[InfluenceTables, Removal](
-    key="removals",
-    title="Tokens removed from the loss",
+    "removals",
+    "Tokens removed from the loss",
+    "Predicted against observed difference that removing tokens from the loss "
+    "makes, for entropy on the left and for reward on the right, with 95% "
+    "intervals and the diagonal; a marker for each way to choose the tokens.",
+    "Change that removing tokens from the loss makes, entropy in nats per token, "
+    "reward per response, ± one standard error; and the change of the whole update",
     rows=lambda run: [
         (subject(run, row), row)
         for row in run.tables.removals
@@ -177,15 +178,6 @@ removals = RowsFigure[InfluenceTables, Removal](
     # All removals share one pair of panels.
     most=sys.maxsize,
     caption=_removals_caption,
-    description=(
-        "Predicted against observed difference that removing tokens from the loss "
-        "makes, for entropy on the left and for reward on the right, with 95% "
-        "intervals and the diagonal; a marker for each way to choose the tokens."
-    ),
-    table_caption=(
-        "Change that removing tokens from the loss makes, entropy in nats per token, "
-        "reward per response, ± one standard error; and the change of the whole update"
-    ),
     columns={
         "chosen by": cells.text("by"),
         "objective": cells.text("objective"),

@@ -5,20 +5,18 @@ remains in greyscale, and a line below or above a token repeats the sign.
 """
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
 from jaxtyping import Float
 
-from entrometer.report.influence.updates import Influences
+from entrometer.report.influence.updates import OBJECTIVES, Influences
 
 CLASSES = 13
 _MIDDLE = CLASSES // 2
 _LAST = 99.0
 """Percentile of the sizes above which all numbers have the last colour."""
-
-
 MODES = {
     # Paper, below zero, above zero, without a sign.
     "light": ("#ffffff", "#0a3a82", "#f0922e", "#0b4a48"),
@@ -104,10 +102,9 @@ def scales(influences: Influences) -> tuple[Scale, ...]:
 def column(influences: Influences, name: str) -> Iterable[float]:
     """Yield one quantity of every token, as the page shows it."""
     for update in influences.updates:
-        rate = update.rate if name in ("entropy", "reward") else 1.0
-        for answer in update.answers:
-            for token in answer.tokens:
-                yield rate * getattr(token, name)
+        rate = update.rate if name in OBJECTIVES else 1.0
+        every = (token for answer in update.answers for token in answer.tokens)
+        yield from (rate * getattr(token, name) for token in every)
 
 
 def _top(values: Iterable[float]) -> float:
@@ -116,17 +113,11 @@ def _top(values: Iterable[float]) -> float:
     return float(np.percentile(sizes, _LAST)) if sizes.size else 1.0
 
 
-def letters(columns: Sequence[Sequence[str]]) -> list[str]:
-    """Return the letters of each token, one per quantity."""
-    return ["".join(codes) for codes in zip(*columns, strict=True)]
-
-
 def palette(mode: str) -> tuple[list[str], list[str]]:
     """Return the colours from most negative to most positive, and those from 0 up."""
     paper, below, above, plain = MODES[mode]
-    half = CLASSES // 2 + 1
-    sides = ramp(paper, below, half)[::-1], ramp(paper, above, half)[1:]
-    return [*sides[0], *sides[1]], ramp(paper, plain, CLASSES)
+    left, right = (ramp(paper, end, _MIDDLE + 1) for end in (below, above))
+    return [*left[::-1], *right[1:]], ramp(paper, plain, CLASSES)
 
 
 def ramp(start: str, end: str, count: int) -> list[str]:
@@ -155,9 +146,8 @@ def ink(ground: str) -> str:
 
 def css() -> str:
     """Return the rules that colour each token by the selected quantity."""
-    light, dark = (_variables(mode) for mode in MODES)
-    rules = [f":root{{{light}}}"]
-    rules.append(f"@media (prefers-color-scheme:dark){{:root{{{dark}}}}}")
+    light, dark = (f":root{{{_variables(mode)}}}" for mode in MODES)
+    rules = [light, f"@media (prefers-color-scheme:dark){{{dark}}}"]
     for place in range(CLASSES):
         for diverging, name in ((True, "d"), (False, "s")):
             chosen = ",".join(
@@ -171,10 +161,9 @@ def css() -> str:
 
 
 def _line(place: int) -> str:
-    middle = CLASSES // 2
-    if place == middle:
+    if place == _MIDDLE:
         return ""
-    side = "underline" if place < middle else "overline"
+    side = "underline" if place < _MIDDLE else "overline"
     thick = _LINES[min(place, CLASSES - 1 - place)]
     return f";text-decoration:{side} {thick}px"
 

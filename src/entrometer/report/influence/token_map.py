@@ -1,17 +1,25 @@
-"""The part of a page that shows tokens: which responses, in which colours."""
+"""Responses with coloured tokens: which ones have room, and their markup.
+
+A token has six numbers, each of which would be about seven characters long. Three
+digits with any exponent are packed into three characters of an attribute, and heat.js
+unpacks them when a reader asks for them.
+"""
 
 import base64
 import hashlib
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from markupsafe import Markup
 
-from entrometer.report.influence.colours import Scale, css, scales
-from entrometer.report.influence.markup import at_least, response
+from entrometer.report.influence.colours import QUANTITIES, Scale, css, scales
 from entrometer.report.influence.updates import (
+    OBJECTIVES,
     Answer,
     InfluenceRun,
     Influences,
@@ -19,15 +27,14 @@ from entrometer.report.influence.updates import (
     influences,
 )
 from entrometer.report.measure.samples import Prompt
-from entrometer.report.numbers import number
+from entrometer.report.numbers import number, reward_words, with_error
+from entrometer.report.plot import grouped
 from entrometer.report.text import shown
 
 BUDGET = 4_100_000
 """Bytes of markup for the tokens of all updates of a page."""
-
 _MOST = 0.75
 """Share of the budget for the most influential responses, if not all have room."""
-
 _AROUND = 160
 """Bytes of markup around a prompt."""
 
@@ -46,23 +53,13 @@ class Shown:
 
 
 @dataclass(frozen=True)
-class Key:
-    """The colour key of a quantity."""
-
-    key: str
-    name: str
-    unit: str
-    steps: tuple[tuple[str, str], ...]
-    """Letter and value of each colour."""
-
-
-@dataclass(frozen=True)
 class TokenMap:
     """Responses with coloured tokens, and the style and script that they share."""
 
     where: str
     """Which learning rate the influences are for."""
-    scales: tuple[Key, ...]
+    scales: list[dict[str, Any]]
+    """Key, name and unit of each quantity, and the letter and value of each colour."""
     css: Markup
     script: Markup
     digest: str
@@ -80,7 +77,15 @@ def token_map(runs: Sequence[InfluenceRun], runs_on_page: int) -> TokenMap | Non
     units = influence.rates.units | {"S": "nats", "H": "nats"}
     return TokenMap(
         where=influence.rates.where,
-        scales=tuple(_colour_key(s, units[s.quantity.key]) for s in scales(influence)),
+        scales=[
+            {
+                "key": s.quantity.key,
+                "name": s.quantity.name,
+                "unit": units[s.quantity.key],
+                "steps": [(letter, number(x, 2)) for letter, x in s.centres()],
+            }
+            for s in scales(influence)
+        ],
         css=Markup(css()),
         script=Markup(script),
         digest=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
@@ -89,25 +94,14 @@ def token_map(runs: Sequence[InfluenceRun], runs_on_page: int) -> TokenMap | Non
 
 
 def _token_runs(influence: Influences, budget: int) -> dict[str, list[Shown]]:
-    """Return the tokens of each run, as many as fit into a number of bytes."""
     every = scales(influence)
     runs: dict[str, list[Shown]] = {}
     for place, update in enumerate(influence.updates):
         # Bytes that one update does not need are left to those after it.
-        share = budget // (len(influence.updates) - place)
-        made = choose(update, every, share)
+        made = choose(update, every, budget // (len(influence.updates) - place))
         budget -= made.bytes
         runs.setdefault(update.subject.run, []).append(made)
     return runs
-
-
-def _colour_key(scale: Scale, unit: str) -> Key:
-    return Key(
-        key=scale.quantity.key,
-        name=scale.quantity.name,
-        unit=unit,
-        steps=tuple((letter, number(x, 2)) for letter, x in scale.centres()),
-    )
 
 
 def choose(update: Update, scales: Sequence[Scale], budget: int) -> Shown:
@@ -121,10 +115,9 @@ def choose(update: Update, scales: Sequence[Scale], budget: int) -> Shown:
     known = {_key(a) for a in ordered if a.number in most}
     drawn, left = _fill((rest[i] for i in shuffled), update, scales, left, known)
     bodies = most | drawn
-    prompts: dict[tuple[int, str], list[Markup]] = {}
-    for answer in ordered:
-        if answer.number in bodies:
-            prompts.setdefault(_key(answer), []).append(bodies[answer.number])
+    prompts = grouped(
+        (_key(a), bodies[a.number]) for a in ordered if a.number in bodies
+    )
     tokens = sum(len(a.tokens) for a in update.answers)
     return Shown(
         name=update.name,
@@ -165,7 +158,7 @@ def _key(answer: Answer) -> tuple[int, str]:
 
 def _size(answer: Answer) -> float:
     value = abs(answer.influence["entropy"].value)
-    return value if value == value else -1.0
+    return -1.0 if math.isnan(value) else value
 
 
 def _left_out(update: Update, most: int, drawn: int) -> str:
@@ -177,3 +170,115 @@ def _left_out(update: Update, most: int, drawn: int) -> str:
         f"entropy most, and {drawn:,} of the others at random. The remaining "
         f"{every - most - drawn:,} did not fit on this page; they are in"
     )
+
+
+LETTERS = "".join(c for c in map(chr, range(0x21, 0x7F)) if c not in "\"&'<>")
+"""Characters that an attribute can hold without escapes."""
+
+
+@dataclass(frozen=True)
+class Code:
+    r"""Numbers $\pm m\,10^e$ with $10^{d-1} \le m < 10^d$, as a number to base 89.
+
+    0 stands for a number that was not measured or is too large, 1 for zero and for a
+    number that is too small.
+    """
+
+    length: int
+    digits: int
+    signs: int
+    lowest: int
+    """Smallest exponent."""
+
+    @property
+    def mantissas(self) -> int:
+        """Number of mantissas."""
+        return 9 * int(10 ** (self.digits - 1))
+
+    @property
+    def exponents(self) -> int:
+        """Number of exponents that there is room for."""
+        return (int(len(LETTERS) ** self.length) - 2) // (self.mantissas * self.signs)
+
+    def write(self, x: float) -> str:
+        """Return a number as `length` characters."""
+        place = self._place(x)
+        text = ""
+        for _ in range(self.length):
+            place, letter = divmod(place, len(LETTERS))
+            text = LETTERS[letter] + text
+        return text
+
+    def _place(self, x: float) -> int:
+        if not math.isfinite(x) or (x < 0 and self.signs == 1):
+            return 0
+        mantissa, _, exponent = f"{abs(x):.{self.digits - 1}e}".partition("e")
+        power = int(exponent) - (self.digits - 1) - self.lowest
+        if x == 0 or power < 0:
+            return 1
+        if power >= self.exponents:
+            return 0
+        m = int(mantissa.replace(".", "")) - self.mantissas // 9
+        return 2 + ((x < 0) * self.mantissas + m) * self.exponents + power
+
+
+INFLUENCE = Code(length=3, digits=3, signs=2, lowest=-195)
+ERROR = Code(length=2, digits=2, signs=1, lowest=-60)
+NATS = Code(length=2, digits=3, signs=1, lowest=-7)
+CODES = (INFLUENCE, ERROR, INFLUENCE, ERROR, NATS, NATS)
+"""Numbers of a token: influence on entropy and error, on reward and error, −S, H."""
+
+LENGTH = sum(code.length for code in CODES)
+_TOKEN = len("<b class=aaaa></b>") + LENGTH
+
+
+def pack(rows: Sequence[Sequence[float]]) -> str:
+    """Return the numbers of a response, one row per token."""
+    return "".join(
+        code.write(x) for row in rows for code, x in zip(CODES, row, strict=True)
+    )
+
+
+def at_least(answer: Answer) -> int:
+    """Return the fewest bytes that an answer can take."""
+    return _TOKEN * len(answer.tokens)
+
+
+def response(answer: Answer, rate: float, scales: Sequence[Scale]) -> Markup:
+    """Return the facts of a response, and its tokens in their colours."""
+    tokens = answer.tokens
+    influence = [(t.entropy, t.entropy_se, t.reward, t.reward_se) for t in tokens]
+    policy = [(-t.S, t.H) for t in tokens]
+    rows = np.concatenate([rate * np.array(influence), np.array(policy)], axis=1)
+    columns = zip(scales, rows[:, [0, 2, 4, 5]].T, strict=True)
+    coloured = map("".join, zip(*(s.classes(c) for s, c in columns), strict=True))
+    body = "".join(token(t.text, c) for t, c in zip(tokens, coloured, strict=True))
+    # The packed numbers need no escape: see LETTERS.
+    return Markup(
+        f"<p class=facts>{facts(answer)}</p>"
+        f"<p class=t tabindex=0 role=group aria-label=Tokens "
+        f'data-v="{pack(rows.tolist())}">{body}</p>\n'
+    )
+
+
+def token(text: str, codes: str) -> str:
+    """Return a token with the letters of its colours; `u` is one with a newline."""
+    tag = "u" if "\n" in text else "b"
+    # A single letter could be a class of the page's style sheet.
+    name = codes if len(codes) == len(QUANTITIES) else f"_{codes}"
+    return f"<{tag} class={name}>{_shown(text)}</{tag}>"
+
+
+def facts(answer: Answer) -> str:
+    """Return reward, advantage and influence of a response in words."""
+    entropy, reward = (with_error(*answer.influence[o]) for o in OBJECTIVES)
+    return (
+        f"Response {answer.number}: {reward_words(answer.reward)}, advantage "
+        f"{number(answer.advantage, 2)}; influence on entropy {entropy}, on reward "
+        f"{reward}"
+    )
+
+
+@cache
+def _shown(text: str) -> str:
+    return str(shown(text))

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from jaxtyping import Float
@@ -9,7 +10,9 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
+from entrometer.report import draw
 from entrometer.report.influence.updates import (
+    OBJECTIVES,
     Answer,
     InfluenceRun,
     Influences,
@@ -19,17 +22,16 @@ from entrometer.report.influence.updates import (
 from entrometer.report.labels import place_labels
 from entrometer.report.numbers import number, percent, with_error
 from entrometer.report.plot import Plot, omitted, spread
-from entrometer.report.style import BLUE, GREY, ON_PAPER
+from entrometer.report.style import BLUE, ON_PAPER
 from entrometer.report.table import Table, table
 from entrometer.runs.tables.influence import Token
 
 _LISTED = 12
 """Rows of one update; all updates together have at most three times as many."""
-
 _AROUND = 4
 """Tokens of context on each side of a token."""
-
 _SUBJECT = ("run", "checkpoint", "update")
+_INFLUENCE = ("on entropy", "share", "on reward")
 _PANELS = 4
 _POINTS = 2_000
 """Points of all panels together."""
@@ -59,36 +61,18 @@ def draining_tokens(runs: Sequence[InfluenceRun]) -> Table | None:
         for value, place, answer in every[: _each(influence)]:
             token = answer.tokens[place]
             entropy, reward = _numbers(update, token)
-            rows.append(
-                [
-                    *update.subject[:3],
-                    context(answer, place),
-                    *(f"{answer.number}, {place + 1}", entropy),
-                    *(_share(value, update.batch["entropy"]), reward),
-                    *(number(token.S), number(token.H), number(token.advantage, 2)),
-                ]
-            )
-    if not rows:
-        return None
-    return table(
+            share = _share(value, update.batch["entropy"])
+            facts = (number(token.S), number(token.H), number(token.advantage, 2))
+            labels = (context(answer, place), f"{answer.number}, {place + 1}")
+            rows.append([*update.subject[:3], *labels, entropy, share, reward, *facts])
+    caption = (
         f"The tokens that lower entropy most, in brackets in their context. "
         f"Influence {influence.rates.where}, on entropy in nats per token and on "
         "reward per response, ± one standard error; share of the batch's influence on "
-        "entropy; log-probability S and entropy H in nats",
-        (
-            *(
-                *_SUBJECT,
-                "token",
-                "response, place",
-                "on entropy",
-                "share",
-                "on reward",
-            ),
-            *("S", "H", "advantage"),
-        ),
-        rows,
-        label_columns=4,
+        "entropy; log-probability S and entropy H in nats"
     )
+    heads = (*_SUBJECT, "token", "response, place", *_INFLUENCE, "S", "H", "advantage")
+    return table(caption, heads, rows, label_columns=4) if rows else None
 
 
 def draining_responses(runs: Sequence[InfluenceRun]) -> Table | None:
@@ -99,20 +83,25 @@ def draining_responses(runs: Sequence[InfluenceRun]) -> Table | None:
         every = [a for a in update.answers if a.influence["entropy"].value < 0]
         every.sort(key=lambda a: a.influence["entropy"].value)
         for answer in every[: _each(influence)]:
-            rows.append(_response(update, answer))
-    if not rows:
-        return None
-    return table(
+            entropy, reward = answer.influence["entropy"], answer.influence["reward"]
+            labels = (
+                cut(answer.text, 120),
+                cut(answer.prompt, 120),
+                str(answer.number),
+            )
+            share = _share(entropy.value, update.batch["entropy"])
+            both = (with_error(*entropy), share, with_error(*reward))
+            facts = (answer.reward, answer.advantage, len(answer.tokens))
+            cells = (number(x, d) for x, d in zip(facts, (3, 2, 3), strict=True))
+            rows.append([*update.subject[:3], *labels, *both, *cells])
+    caption = (
         f"The responses that lower entropy most. Influence {influence.rates.where}, "
         "summed over the tokens, on entropy in nats per token and on reward per "
-        "response, ± one standard error; share of the batch's influence on entropy",
-        (
-            *(*_SUBJECT, "response", "prompt", "number", "on entropy", "share"),
-            *("on reward", "reward", "advantage", "tokens"),
-        ),
-        rows,
-        label_columns=5,
+        "response, ± one standard error; share of the batch's influence on entropy"
     )
+    last = ("reward", "advantage", "tokens")
+    heads = (*_SUBJECT, "response", "prompt", "number", *_INFLUENCE, *last)
+    return table(caption, heads, rows, label_columns=5) if rows else None
 
 
 def context(answer: Answer, place: int) -> str:
@@ -120,32 +109,13 @@ def context(answer: Answer, place: int) -> str:
     texts = [t.text for t in answer.tokens]
     start, end = max(0, place - _AROUND), place + 1 + _AROUND
     before, after = "".join(texts[start:place]), "".join(texts[place + 1 : end])
-    return (
-        ("…" if start else "")
-        + f"{before}[{cut(texts[place], 60)}]{after}"
-        + ("…" if end < len(texts) else "")
-    )
+    first, last = "…" * (start > 0), "…" * (end < len(texts))
+    return f"{first}{before}[{cut(texts[place], 60)}]{after}{last}"
 
 
 def cut(text: str, length: int) -> str:
     """Return the start of a text."""
     return text if len(text) <= length else text[: length - 1] + "…"
-
-
-def _response(update: Update, answer: Answer) -> Sequence[str]:
-    entropy, reward = answer.influence["entropy"], answer.influence["reward"]
-    return [
-        *update.subject[:3],
-        cut(answer.text, 120),
-        cut(answer.prompt, 120),
-        str(answer.number),
-        with_error(entropy.value, entropy.se),
-        _share(entropy.value, update.batch["entropy"]),
-        with_error(reward.value, reward.se),
-        number(answer.reward),
-        number(answer.advantage, 2),
-        number(len(answer.tokens)),
-    ]
 
 
 def _each(influence: Influences) -> int:
@@ -163,20 +133,19 @@ def scatter(runs: Sequence[InfluenceRun]) -> Plot | None:
     if not updates:
         return None
     some = spread(updates, _PANELS)
-    rows = [
-        [update.name, context(answer, place), *_numbers(update, answer.tokens[place])]
-        for update in some
-        for answer, place in _extreme(update)
-    ]
+    rows = []
+    for update in some:
+        values, which = _values(update)
+        for answer, place in (which[i] for i in _far(values)[:_LABELLED]):
+            both = _numbers(update, answer.tokens[place])
+            rows.append([update.name, context(answer, place), *both])
     return Plot(
-        key="scatter",
-        title="Entropy against reward, token by token",
+        "scatter",
+        "Entropy against reward, token by token",
+        "A point for each token: influence on entropy upwards, on reward to the "
+        "right, on scales that are linear near zero and logarithmic far from it. "
+        "The quarters are named, and the most extreme tokens have their text.",
         caption=_caption(updates) + omitted(some, updates),
-        description=(
-            "A point for each token: influence on entropy upwards, on reward to the "
-            "right, on scales that are linear near zero and logarithmic far from it. "
-            "The quarters are named, and the most extreme tokens have their text."
-        ),
         table=table(
             f"The most extreme tokens, in brackets in their context: influence "
             f"{influence.rates.where} on entropy in nats per token and on reward per "
@@ -190,19 +159,18 @@ def scatter(runs: Sequence[InfluenceRun]) -> Plot | None:
 
 
 def _numbers(update: Update, token: Token) -> tuple[str, str]:
-    rate = update.rate
-    return (
-        with_error(rate * token.entropy, rate * token.entropy_se),
-        with_error(rate * token.reward, rate * token.reward_se),
+    entropy, reward = (
+        with_error(*(update.rate * getattr(token, n) for n in (name, f"{name}_se")))
+        for name in OBJECTIVES
     )
+    return entropy, reward
 
 
 def _values(update: Update) -> tuple[Pair, list[tuple[Answer, int]]]:
     """Return the influence on reward and on entropy of all tokens that have both."""
     which = [(a, i) for a in update.answers for i in range(len(a.tokens))]
-    both = update.rate * np.array(
-        [(a.tokens[i].reward, a.tokens[i].entropy) for a, i in which], np.float64
-    ).reshape(-1, 2)
+    pairs = [(a.tokens[i].reward, a.tokens[i].entropy) for a, i in which]
+    both = update.rate * np.array(pairs, np.float64).reshape(-1, 2)
     known = np.atleast_1d(np.isfinite(both).all(axis=1))
     return both[known], [w for w, k in zip(which, known.tolist(), strict=True) if k]
 
@@ -212,11 +180,6 @@ def _far(values: Pair) -> np.ndarray:
     scale = np.abs(values).mean(axis=0)
     far = (np.abs(values) / np.where(scale > 0, scale, 1.0)).max(axis=1)
     return np.argsort(-far, kind="stable")
-
-
-def _extreme(update: Update) -> list[tuple[Answer, int]]:
-    values, which = _values(update)
-    return [which[i] for i in _far(values)[:_LABELLED]]
 
 
 def _caption(updates: Sequence[Update]) -> str:
@@ -233,8 +196,7 @@ def _caption(updates: Sequence[Update]) -> str:
 
 
 def _draw(updates: Sequence[Update], influence: Influences) -> Figure:
-    columns = min(len(updates), 2)
-    lines = (len(updates) + 1) // 2
+    columns, lines = min(len(updates), 2), (len(updates) + 1) // 2
     figure = Figure(figsize=(9.0, (5.6 if columns == 1 else 4.2) * lines))
     axes = figure.subplots(lines, columns, squeeze=False).flatten()
     for ax in axes[len(updates) :]:
@@ -270,21 +232,15 @@ def _panel(ax: Axes, update: Update, most: int, columns: int) -> None:
         axis.set_major_locator(FixedLocator(_ticks(width, reach)))
         axis.set_minor_locator(NullLocator())
         axis.set_major_formatter(FuncFormatter(lambda x, _: number(x, 1)))
-    ax.plot(
-        *values[shown].T, "o", color=BLUE, alpha=0.5, markersize=2.6, markeredgewidth=0
-    )
-    ax.axhline(0, color=GREY, linewidth=0.8)
-    ax.axvline(0, color=GREY, linewidth=0.8)
+    dots: dict[str, Any] = {"alpha": 0.5, "markersize": 2.6, "markeredgewidth": 0}
+    ax.plot(*values[shown].T, "o", color=BLUE, **dots)
+    draw.zeros(ax, 0.8)
+    how: dict[str, Any] = {"style": "italic", "bbox": ON_PAPER}
+    how["fontsize"] = 8.5 if columns == 1 else 7.5
     for (x, y), words in _CORNERS.items():
-        ax.text(
-            *(0.5 + 0.49 * x, 0.5 + 0.485 * y, words),
-            transform=ax.transAxes,
-            ha="right" if x > 0 else "left",
-            va="top" if y > 0 else "bottom",
-            fontsize=8.5 if columns == 1 else 7.5,
-            style="italic",
-            bbox=ON_PAPER,
-        )
+        place = (0.5 + 0.49 * x, 0.5 + 0.485 * y)
+        ha, va = "right" if x > 0 else "left", "top" if y > 0 else "bottom"
+        ax.text(*place, words, transform=ax.transAxes, ha=ha, va=va, **how)
     texts = [which[i][0].tokens[which[i][1]].text for i in named]
     place_labels(ax, values[named], texts)
 

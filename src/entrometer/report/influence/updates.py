@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple, TypeVar
 
 from entrometer.report.kinds import FinishedRun
-from entrometer.report.plot import Subject, distinct_names
+from entrometer.report.plot import Subject, distinct_names, grouped
 from entrometer.runs.tables.influence import (
     Balance,
     Diagonal,
@@ -18,7 +18,9 @@ from entrometer.runs.tables.influence import (
 )
 
 InfluenceRun = FinishedRun[InfluenceTables]
-OBJECTIVES = ("entropy", "reward")
+UNITS = {"entropy": "nats per token", "reward": "reward per response"}
+OBJECTIVES = tuple(UNITS)
+_PER_UNIT = "per unit learning rate"
 Summed = TypeVar("Summed", Balance, Group)
 
 
@@ -69,23 +71,19 @@ class Rates:
     @property
     def where(self) -> str:
         """Which learning rate a value is for, in words."""
-        if self.known:
-            return "at the training's learning rate"
-        return "per unit learning rate"
+        return "at the training's learning rate" if self.known else _PER_UNIT
 
     @property
     def units(self) -> dict[str, str]:
         """Unit of each objective."""
-        per = "" if self.known else " per unit learning rate"
-        return {
-            "entropy": f"nats per token{per}",
-            "reward": f"reward per response{per}",
-        }
+        per = "" if self.known else f" {_PER_UNIT}"
+        return {objective: unit + per for objective, unit in UNITS.items()}
 
-    def scaled(self, s: Subject, row: Summed) -> Summed:
-        """Return a row with its value multiplied by the learning rate."""
-        rate, names = self.rates[s], ("value", "value_se", "value_low", "value_high")
-        return replace(row, **{name: rate * getattr(row, name) for name in names})
+    def scaled(self, run: InfluenceRun, row: Summed) -> tuple[Subject, Summed]:
+        """Return the subject, and the row with its value times the learning rate."""
+        s, names = subject(run, row), ("value", "value_se", "value_low", "value_high")
+        rate = self.rates[s]
+        return s, replace(row, **{name: rate * getattr(row, name) for name in names})
 
 
 @dataclass(frozen=True)
@@ -106,12 +104,9 @@ def subject(
 def rates_of(runs: Sequence[InfluenceRun]) -> Rates:
     """Return the learning rates of all updates of some runs."""
     rates = {
-        subject(run, row): row.learning_rate
-        for run in runs
-        for row in run.tables.balance
+        subject(r, row): row.learning_rate for r in runs for row in r.tables.balance
     }
-    subjects = dict.fromkeys(subject(run, t) for run in runs for t in run.tables.tokens)
-    every = subjects | rates
+    every = dict.fromkeys(subject(r, t) for r in runs for t in r.tables.tokens) | rates
     known = all(0 < rates.get(s, math.nan) < math.inf for s in every)
     return Rates({s: rates[s] if known else 1.0 for s in every}, known)
 
@@ -122,39 +117,36 @@ def influences(runs: Sequence[InfluenceRun]) -> Influences:
     names = distinct_names(list(rates.rates))
     updates = []
     for run in runs:
-        tokens: dict[Subject, dict[int, list[Token]]] = {}
-        for token in run.tables.tokens:
-            responses = tokens.setdefault(subject(run, token), {})
-            responses.setdefault(token.response, []).append(token)
-        for s, responses in tokens.items():
-            answers = _answers(run, s, responses, rates)
+        parts = [rates.scaled(run, r) for r in run.tables.balance if r.part == "batch"]
+        tokens = grouped((subject(run, token), token) for token in run.tables.tokens)
+        for s, subset in tokens.items():
+            answers = _answers(run, s, subset, rates)
             # Parts of the update are summed exactly; tokens are summed if need be.
             batch = {
                 o: math.fsum(a.influence[o].value for a in answers) for o in OBJECTIVES
-            } | {
-                row.objective: rates.scaled(s, row).value
-                for row in run.tables.balance
-                if row.part == "batch" and subject(run, row) == s
-            }
+            } | {row.objective: row.value for t, row in parts if t == s}
             updates.append(Update(s, names[s], rates.rates[s], answers, batch))
     return Influences(tuple(updates), rates)
 
 
 def _answers(
-    run: InfluenceRun, s: Subject, responses: dict[int, list[Token]], rates: Rates
+    run: InfluenceRun, s: Subject, every: list[Token], rates: Rates
 ) -> tuple[Answer, ...]:
-    sums: dict[tuple[str, str], Estimate] = {}
-    for row in run.tables.groups:
-        if row.by == "response" and subject(run, row) == s:
-            scaled = rates.scaled(s, row)
-            sums[row.objective, row.name] = Estimate(scaled.value, scaled.value_se)
+    rows = [
+        rates.scaled(run, row)[1]
+        for row in run.tables.groups
+        if row.by == "response" and subject(run, row) == s
+    ]
+    sums = {
+        (row.objective, row.name): Estimate(row.value, row.value_se) for row in rows
+    }
     texts = {
         r.response: r
         for r in run.tables.responses
         if (r.checkpoint, r.update) == (s.checkpoint, s.update)
     }
     answers = []
-    for number, tokens in responses.items():
+    for number, tokens in grouped((t.response, t) for t in every).items():
         # Tokens share their samples, so that their standard errors do not add up.
         influence = {
             o: sums.get((o, str(number)))

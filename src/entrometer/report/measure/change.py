@@ -1,4 +1,4 @@
-r"""Figure: $\Delta h$ against the learning rate, with what its derivatives predict."""
+r"""Figures on $\Delta h$ over the learning rate and on the error of its prediction."""
 
 import math
 from collections.abc import Sequence
@@ -8,21 +8,35 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from entrometer.report import cells, draw
-from entrometer.report.draw import Column
+from entrometer.report.cells import Cell
+from entrometer.report.draw import Column, Intervals
 from entrometer.report.measure.curves import (
     Curve,
     MeasureRun,
     best_precision,
     curve_table,
     curves,
+    nearest,
+    subject,
+    training_rates,
 )
-from entrometer.report.numbers import number, rate, span, with_error
-from entrometer.report.plot import Plot, omitted, spread
-from entrometer.report.style import BLUE, GREY, OCHRE, ON_PAPER, RED, TEAL, Look
+from entrometer.report.numbers import number, percent, rate, span, with_error
+from entrometer.report.plot import Plot, by_subject, grouped, omitted, spread
+from entrometer.report.style import (
+    BLUE,
+    GREY,
+    OCHRE,
+    ON_PAPER,
+    RED,
+    TEAL,
+    Look,
+)
+from entrometer.report.table import columns_table
 from entrometer.report.text import label
-from entrometer.runs.tables.measure import Change
+from entrometer.runs.tables.measure import Change, ErrorStudy
 
 MOST = 4
+_QUANTILES = (5, 25, 50, 75, 95)
 _REACH = 30.0
 """Multiple of the largest learning rate up to which the log panel shows η*."""
 _COLUMNS = {
@@ -38,21 +52,19 @@ _COLUMNS = {
 
 
 def change(runs: Sequence[MeasureRun]) -> Plot | None:
-    """Two panels for each checkpoint and update: log scales, and linear scales."""
+    """Entropy change against learning rate, on log scales and on linear scales."""
     every = best_precision(curves(runs))
     if not every:
         return None
     shown = spread(every, MOST)
     return Plot(
-        key="change",
-        title="Entropy change against learning rate",
+        "change",
+        "Entropy change against learning rate",
+        "Left: absolute entropy change in nats per token against the learning "
+        "rate, both on log scales, with 95% intervals, the linear and the "
+        "quadratic prediction, the end of the linear regime and the change that "
+        "rounding makes. Right: the same with its sign, on linear scales.",
         caption=_caption(every) + omitted(shown, every),
-        description=(
-            "Left: absolute entropy change in nats per token against the learning "
-            "rate, both on log scales, with 95% intervals, the linear and the "
-            "quadratic prediction, the end of the linear regime and the change that "
-            "rounding makes. Right: the same with its sign, on linear scales."
-        ),
         table=curve_table(
             "Entropy change, nats per token, with 95% interval; predictions and error",
             every,
@@ -115,9 +127,8 @@ def _log_panel(ax: Axes, curve: Curve) -> None:
     ax.set(yscale="log", ylim=(bottom, top))
     ends = np.sort([np.sign(y) * x for x in (low, high)], axis=0)
     # On a log scale an interval that holds zero reaches the edge of the panel.
-    _observed(ax, eta, y, size, np.maximum(ends[0], bottom), ends[1])
-    predicted = (np.abs(curve.column(name)) for name in ("linear", "quadratic"))
-    _predictions(ax, eta, *predicted)
+    _observed(ax, eta, y, np.stack([size, np.maximum(ends[0], bottom), ends[1]]))
+    _predictions(ax, eta, *(np.abs(curve.column(n)) for n in ("linear", "quadratic")))
     marks = _marks(ax, curve, _REACH * float(eta.max()))
     floor = curve.term.floor if curve.term else math.nan
     if floor >= bottom / 100:
@@ -134,37 +145,28 @@ def _log_panel(ax: Axes, curve: Curve) -> None:
 def _linear_panel(ax: Axes, curve: Curve) -> None:
     """Draw signed changes up to η*, on linear scales."""
     eta = curve.column("eta")
-    y, low, high = draw.intervals(curve.changes, "observed")
+    y = draw.intervals(curve.changes, "observed")
     star = curve.term.eta_star if curve.term else math.nan
     reach = max((x for x in (star, 3 * curve.training_rate) if x > 0), default=math.inf)
     near = eta <= max(1.1 * reach, *eta[:2])
-    _observed(ax, eta[near], y[near], y[near], low[near], high[near])
+    _observed(ax, eta[near], y[0, near], y[:, near])
     fine = np.linspace(0, eta[near].max(), 50)
-    predicted = (_polynomial(curve, name, fine) for name in ("linear", "quadratic"))
-    _predictions(ax, fine, *predicted)
+    _predictions(
+        ax, fine, *(_polynomial(curve, n, fine) for n in ("linear", "quadratic"))
+    )
     ax.axhline(0, color=GREY, linewidth=0.6)
     _marks(ax, curve, 1.2 * float(eta[near].max()))
     draw.few_ticks(ax, 6)
 
 
-def _observed(
-    ax: Axes,
-    eta: Column,
-    sign: Column,
-    y: Column,
-    low: Column,
-    high: Column,
-) -> None:
+def _observed(ax: Axes, eta: Column, sign: Column, y: Intervals) -> None:
     for rows, marker, fill, name in (
         (sign < 0, "o", BLUE, "observed, entropy falls"),
         (sign > 0, "s", "none", "observed, entropy rises"),
     ):
         if rows.any():
-            part = np.stack([y[rows], low[rows], high[rows]])
-            look = Look(BLUE, marker, "none")
-            draw.error_bars(
-                ax, eta[rows], part, look, name, markerfacecolor=fill, zorder=3
-            )
+            look, how = Look(BLUE, marker, "none"), {"markerfacecolor": fill}
+            draw.error_bars(ax, eta[rows], y[:, rows], look, name, **how, zorder=3)
 
 
 def _predictions(ax: Axes, eta: Column, linear: Column, both: Column) -> None:
@@ -187,7 +189,6 @@ def _polynomial(curve: Curve, name: str, at: Column) -> Column:
 
 
 def _marks(ax: Axes, curve: Curve, reach: float) -> list[float]:
-    """Draw the training's learning rate, and the end of the linear regime if near."""
     drawn = []
     if 0 < curve.training_rate <= reach:
         drawn.append(curve.training_rate)
@@ -199,3 +200,142 @@ def _marks(ax: Axes, curve: Curve, reach: float) -> list[float]:
         if ends[0] > 0 and math.isfinite(ends[1]):
             ax.axvspan(*ends, color=GREY, alpha=0.12, linewidth=0)
     return drawn
+
+
+def calibration(runs: Sequence[MeasureRun]) -> Plot | None:
+    """Prediction against observation, one point for each checkpoint and update."""
+    every = best_precision(curves(runs))
+    pairs = [(curve, c) for curve in every if (c := curve.at_training())]
+    if not pairs:
+        return None
+    several = len({curve.subject.run for curve, _ in pairs}) > 1
+    groups = grouped(
+        (", ".join(curve.subject[:2] if several else curve.subject[1:2]), c)
+        for curve, c in pairs
+    )
+    columns = {
+        "η": cells.number("eta"),
+        "observed Δh": cells.error("observed"),
+        "predicted ηh′": cells.error("linear"),
+        "predicted − observed": cells.error("error"),
+    }
+    return Plot(
+        "calibration",
+        "Prediction against observation",
+        "Left: predicted against observed entropy change at the training's "
+        "learning rate, in nats per token, with 95% intervals and the diagonal. "
+        "Right: prediction minus observation with its paired 95% interval.",
+        caption=draw.diagonal_caption(_points([c for _, c in pairs])),
+        table=columns_table(
+            "Entropy change at the training's learning rate, nats per token, ± one "
+            "standard error",
+            ("subject",),
+            columns,
+            [((curve.name,), c) for curve, c in pairs],
+            label_columns=1,
+        ),
+        draw=lambda: draw.diagonal({n: _points(g) for n, g in groups.items()}),
+    )
+
+
+def _points(changes: Sequence[Change]) -> draw.Points:
+    return draw.Points(
+        *(draw.intervals(changes, n) for n in ("observed", "linear", "error"))
+    )
+
+
+def relative_error(runs: Sequence[MeasureRun]) -> Plot | None:
+    """Quantiles of the relative error over batches, one line per pair of estimators."""
+    rows = by_subject(
+        (
+            (subject(run, row), row)
+            for run in runs
+            for row in run.tables.errors
+            if len(row.quantiles) == 101 and np.isfinite(row.quantiles).all()
+        ),
+        MOST,
+    )
+    if not rows:
+        return None
+    rates = training_rates(runs)
+    at_training: dict[str, list[ErrorStudy]] = {}
+    for s, subset in rows.rows.items():
+        eta = (nearest(subset, rates.get(s, math.nan)) or subset[-1]).eta
+        at_training[rows.names[s]] = [row for row in subset if row.eta == eta]
+    return Plot(
+        "relative-error",
+        "Relative error over batches",
+        "For each pair of estimators the relative error of the linear prediction "
+        "over synthetic batches: the median, the middle half and the middle 90%.",
+        caption=_error_caption([r for subset in at_training.values() for r in subset])
+        + rows.omitted,
+        table=rows.table(
+            "Relative error (ηh′ − Δh)/|Δh| over batches drawn with replacement",
+            {
+                "pair": cells.text("pair"),
+                "η": cells.number("eta"),
+                "batches": cells.number("batches"),
+                "prompts": cells.number("size"),
+                "mean": cells.number("mean"),
+                "standard deviation": cells.number("deviation"),
+                **{f"{q}%": _quantile(q) for q in _QUANTILES},
+            },
+            label_columns=2,
+        ),
+        draw=lambda: _draw_strips({name: at_training[name] for name in rows.drawn}),
+    )
+
+
+def _quantile(q: int) -> Cell:
+    return lambda row: number(row.quantiles[q])
+
+
+def _error_caption(rows: Sequence[ErrorStudy]) -> str:
+    widths = grouped((row.pair, _half_width(row)) for row in rows)
+    parts = [f"{percent(float(np.median(w)))} ({pair})" for pair, w in widths.items()]
+    updates = max(map(len, widths.values()))
+    median = f", in the median of {updates} updates" if updates > 1 else ""
+    return (
+        "At the training's learning rate 90% of the batches have a relative error of "
+        f"at most {', '.join(parts)}{median}."
+    )
+
+
+def _half_width(row: ErrorStudy) -> float:
+    return max(abs(row.quantiles[5]), abs(row.quantiles[95]))
+
+
+def _draw_strips(groups: dict[str, list[ErrorStudy]]) -> Figure:
+    every = [row for subset in groups.values() for row in subset]
+    lines = len(every) + len(groups)
+    figure, ax = draw.canvas(0.9 + 0.26 * lines)
+    beside = ax.get_yaxis_transform()
+    places: dict[int, str] = {}
+    first = 0
+    for name, subset in groups.items():
+        title = f"{label(name, 60)}, η = {number(subset[0].eta)}"
+        ax.text(0, first, title, transform=beside, va="center", bbox=ON_PAPER)
+        for place, row in enumerate(subset, first + 1):
+            places[place] = label(row.pair.replace("_", " "))
+            _strip(ax, row, place)
+        first += len(subset) + 1
+    reach = 1.05 * max(map(_half_width, every)) or 1.0
+    ax.axvline(0, color=GREY, linewidth=0.8)
+    ax.set_yticks(list(places), list(places.values()))
+    ax.set(xlim=(-reach, reach), ylim=(lines - 0.4, -0.6))
+    ax.grid(False, axis="y")
+    ax.set_xlabel("relative error (ηh′ − Δh)/|Δh|: median, middle half, middle 90%")
+    ax.spines["left"].set_visible(False)
+    ax.tick_params(axis="y", length=0)
+    return figure
+
+
+def _strip(ax: Axes, row: ErrorStudy, place: int) -> None:
+    colour, marker = (BLUE, "o") if row.pair.startswith("matched") else (RED, "s")
+    low, first, median, third, high = (row.quantiles[q] for q in _QUANTILES)
+    ax.hlines(place, low, high, color=colour, linewidth=1.2)
+    ax.hlines(place, first, third, color=colour, linewidth=5, alpha=0.55)
+    ax.plot(median, place, marker, color=colour)
+    words = f"{percent(median)} ({percent(low)} to {percent(high)})"
+    beside = ax.get_yaxis_transform()
+    ax.text(1.02, place, words, transform=beside, va="center", fontsize=8)

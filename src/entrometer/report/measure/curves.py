@@ -1,17 +1,19 @@
-"""Entropy changes of a measurement as curves over the learning rate."""
+"""Entropy changes of a measurement: curves over the learning rate, and tables."""
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import NamedTuple, TypeVar
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
+from entrometer.report import cells
 from entrometer.report.cells import Cell
 from entrometer.report.draw import Column
 from entrometer.report.kinds import FinishedRun
-from entrometer.report.plot import Subject, distinct_names
-from entrometer.report.table import Table, table
+from entrometer.report.numbers import MISSING, number, percent, with_error
+from entrometer.report.plot import Subject, distinct_names, grouped
+from entrometer.report.table import Table, columns_table, table
 from entrometer.runs.tables.measure import (
     Change,
     Convergence,
@@ -27,6 +29,7 @@ Rated = TypeVar("Rated", Change, ErrorStudy, Needed)
 
 _WEIGHTINGS = ("per_decision", "doubly_robust", "sequence")
 _PRECISIONS = ("float64", "float32", "bfloat16")
+_SUBJECT = ("run", "checkpoint", "update", "precision")
 _NEAR = 2.0
 """Largest factor between a learning rate and the one that stands for it."""
 
@@ -87,17 +90,16 @@ class Curve:
 
 def curves(runs: Sequence[MeasureRun]) -> list[Curve]:
     """Return a curve for each subject, by the estimator that is ranked first."""
-    grouped: dict[Subject, list[Change]] = {}
-    terms: dict[tuple[Subject, Estimator], Term] = {}
-    for run in runs:
-        for change in run.tables.changes:
-            if math.isfinite(change.observed) and change.eta > 0:
-                grouped.setdefault(subject(run, change), []).append(change)
-        for term in run.tables.terms:
-            terms[subject(run, term), Estimator.of(term)] = term
-    names = distinct_names(list(grouped))
+    changes = grouped(
+        (subject(run, change), change)
+        for run in runs
+        for change in run.tables.changes
+        if math.isfinite(change.observed) and change.eta > 0
+    )
+    terms = {(subject(r, t), Estimator.of(t)): t for r in runs for t in r.tables.terms}
+    names = distinct_names(list(changes))
     made = []
-    for key, rows in grouped.items():
+    for key, rows in changes.items():
         first = min(map(Estimator.of, rows), key=lambda estimator: estimator.rank)
         kept = [row for row in rows if Estimator.of(row) == first]
         kept.sort(key=lambda row: row.eta)
@@ -109,12 +111,8 @@ def curve_table(
     caption: str, every: Sequence[Curve], columns: Mapping[str, Cell]
 ) -> Table:
     """Return the changes of all curves as a table."""
-    rows = [
-        [curve.name, *(cell(change) for cell in columns.values())]
-        for curve in every
-        for change in curve.changes
-    ]
-    return table(caption, ("subject", *columns), rows)
+    rows = (((curve.name,), change) for curve in every for change in curve.changes)
+    return columns_table(caption, ("subject",), columns, rows, label_columns=1)
 
 
 def training_rates(runs: Sequence[MeasureRun]) -> dict[Subject, float]:
@@ -130,12 +128,11 @@ def best_precision(every: Sequence[Curve]) -> list[Curve]:
         if key not in best or _rank(curve) < _rank(best[key]):
             best[key] = curve
     names = distinct_names(list(best))
-    return [Curve(c.subject, names[key], c.term, c.changes) for key, c in best.items()]
+    return [replace(curve, name=names[key]) for key, curve in best.items()]
 
 
 def subject(
-    run: MeasureRun,
-    row: Change | Term | Variance | Needed | ErrorStudy | Convergence,
+    run: MeasureRun, row: Change | Term | Variance | Needed | ErrorStudy | Convergence
 ) -> Subject:
     """Return what a row of a run is about."""
     update = "" if isinstance(row, Convergence) else row.update
@@ -156,5 +153,125 @@ def _rank(curve: Curve) -> int:
 
 
 def _place(name: str, order: Sequence[str]) -> int:
-    """Return the place of a name in an order; unknown names come last."""
     return order.index(name) if name in order else len(order)
+
+
+def headline(runs: Sequence[MeasureRun]) -> Table | None:
+    """Return the changes at the training's learning rate, one row each."""
+    rows = [
+        [
+            *curve.subject,
+            number(c.eta),
+            *(cells.error(name)(c) for name in ("observed", "linear", "error")),
+            "" if curve.term is None else number(curve.term.eta_star, 2),
+            percent(c.effective_samples / c.responses) if c.responses else "",
+        ]
+        for curve in best_precision(curves(runs))
+        if (c := curve.at_training())
+    ]
+    if not rows:
+        return None
+    return table(
+        "Entropy change at the training's learning rate. Observed Δh, its prediction "
+        "and their paired difference in nats per token, ± one standard error clustered "
+        "by prompt; η* is the end of the linear regime; sample is the effective share "
+        "of the responses",
+        (*_SUBJECT, "η", "observed Δh", "predicted ηh′", "difference", "η*", "sample"),
+        rows,
+        label_columns=4,
+    )
+
+
+def terms(runs: Sequence[MeasureRun]) -> Table | None:
+    """Return a table of h, h′, h″, η* and others, by the default estimator."""
+    return _table(
+        "Entropy h, slope h′ and curvature h″ along the update, nats per token, ± one "
+        "standard error; η* with 95% interval; power of |Δh| in η; smallest η at which "
+        "prediction and change agree within 5%; η at which half of the sample is left; "
+        "change that rounding alone makes",
+        {
+            "step": cells.number("step"),
+            "training's η": cells.number("learning_rate"),
+            "h": cells.error("entropy"),
+            "h′": cells.error("slope"),
+            "h″": cells.error("curvature"),
+            "η*": cells.interval("eta_star"),
+            "power": cells.error("power"),
+            "smallest η": cells.number("smallest_eta", 2),
+            "halved at η": cells.number("halved_eta", 2),
+            "rounding": cells.number("floor", 2),
+        },
+        [(curve.subject, curve.term) for curve in curves(runs) if curve.term],
+    )
+
+
+def changes(run: MeasureRun) -> list[tuple[str, Table]]:
+    """Return all changes of a run, a table for each estimator, the default first."""
+    pairs = [(subject(run, row), row) for row in run.tables.changes]
+    order = list(dict.fromkeys(s for s, _ in pairs))
+    pairs.sort(key=lambda pair: (order.index(pair[0]), pair[1].eta))
+    rows = grouped((Estimator.of(row), (s, row)) for s, row in pairs)
+    columns = {
+        "η": cells.number("eta", 4),
+        "observed Δh": cells.error("observed"),
+        "95% interval": cells.ends("observed"),
+        "linear": cells.error("linear"),
+        "linear + quadratic": cells.error("quadratic"),
+        "linear − observed": cells.error("error"),
+        "effective": cells.number("effective_samples", 4),
+        "largest weight": cells.number("largest_weight"),
+        "prompts": cells.number("prompts"),
+        "responses": cells.number("responses"),
+    }
+    titles = {e: f"Changes by weights {e}" for e in sorted(rows, key=lambda e: e.rank)}
+    words = {e: f"{titles[e]}, nats per {e.per}, ± one standard error" for e in titles}
+    return [
+        (title, columns_table(words[e], _SUBJECT, columns, rows[e], 4))
+        for e, title in titles.items()
+    ]
+
+
+def variances(runs: Sequence[MeasureRun]) -> Table | None:
+    """Return where the variance of the slope comes from."""
+    return _table(
+        "The part of h′ that this batch's gradient makes, ± one standard error over "
+        "both batches, and the shares of its variance from the prompts of the "
+        "evaluation E, of the update U and of both; the same for a given update; the "
+        "U-statistic of the update batch alone, nats per sequence, with the standard "
+        "errors of Hoeffding and of the jackknife, without ± if Hoeffding's variance, "
+        "an unbiased estimate, is negative",
+        {
+            "prompts E": cells.number("evaluation_prompts"),
+            "prompts U": cells.number("update_prompts"),
+            "X̄·Ȳ": lambda v: with_error(v.value, _root(_variance(v))),
+            "V_X": _share("evaluation"),
+            "V_Y": _share("update_batch"),
+            "V_XY": _share("both"),
+            "given update": lambda v: with_error(v.value, _root(v.given_update)),
+            "one batch": lambda v: with_error(v.one_batch, v.one_batch_hoeffding_se),
+            "jackknife": cells.number("one_batch_jackknife_se", 2),
+        },
+        [(subject(run, row), row) for run in runs for row in run.tables.variances],
+    )
+
+
+def _variance(v: Variance) -> float:
+    return v.evaluation + v.update_batch + v.both
+
+
+def _share(name: str) -> Cell:
+    def cell(v: Variance) -> str:
+        whole = _variance(v)
+        return percent(getattr(v, name) / whole) if whole > 0 else MISSING
+
+    return cell
+
+
+def _root(x: float) -> float:
+    return math.sqrt(x) if x > 0 else math.nan
+
+
+def _table(
+    caption: str, columns: Mapping[str, Cell], rows: Sequence[tuple[Subject, Any]]
+) -> Table | None:
+    return columns_table(caption, _SUBJECT, columns, rows, 4) if rows else None

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Mapping, Sequence
+from statistics import median
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -26,6 +27,7 @@ from entrometer.report.plot import (
     RowsFigure,
     Subject,
     by_subject,
+    grouped,
     omitted,
     spread,
 )
@@ -40,22 +42,17 @@ _PERCENTILES = ((95, "-"), (80, "--"), (50, ":"))
 
 def effective_samples(runs: Sequence[MeasureRun]) -> Plot | None:
     """Effective over all responses, a line for each checkpoint and update."""
-    every = [
-        c
-        for c in best_precision(curves(runs))
-        if np.isfinite(c.column("effective_samples")).any()
-    ]
+    known = best_precision(curves(runs))
+    every = [c for c in known if np.isfinite(c.column("effective_samples")).any()]
     if not every:
         return None
     shown = spread(every, len(LOOKS))
     return Plot(
-        key="effective-samples",
-        title="Effective sample size",
+        "effective-samples",
+        "Effective sample size",
+        "Effective sample size of the sequence weights, as a share of the "
+        "responses, against the learning rate on a log scale.",
         caption=_sample_caption(every) + omitted(shown, every),
-        description=(
-            "Effective sample size of the sequence weights, as a share of the "
-            "responses, against the learning rate on a log scale."
-        ),
         table=curve_table(
             "Effective sample size of the sequence weights, in responses",
             every,
@@ -71,12 +68,11 @@ def effective_samples(runs: Sequence[MeasureRun]) -> Plot | None:
 
 
 def _sample_caption(every: Sequence[Curve]) -> str:
-    shares = [
-        c.effective_samples / c.responses for f in every if (c := f.at_training())
-    ]
-    known = [s for s in shares if math.isfinite(s)]
-    halves = [f.term.halved_eta for f in every if f.term]
-    reached = [x for x in halves if math.isfinite(x)]
+    at = [c for curve in every if (c := curve.at_training())]
+    shares = [c.effective_samples / c.responses for c in at]
+    known = list(filter(math.isfinite, shares))
+    halves = [curve.term.halved_eta for curve in every if curve.term]
+    reached = list(filter(math.isfinite, halves))
     start = "A larger effective sample gives a smaller standard error"
     if known:
         start = (
@@ -89,8 +85,7 @@ def _sample_caption(every: Sequence[Curve]) -> str:
 
 
 def _draw_samples(shown: Sequence[Curve]) -> Figure:
-    figure = Figure(figsize=(9.0, 3.4))
-    ax = figure.subplots()
+    figure, ax = draw.canvas(3.4)
     for curve, look in zip(shown, LOOKS, strict=False):
         share = curve.column("effective_samples") / curve.column("responses")
         ax.plot(curve.column("eta"), share, **look.line, label=label(curve.name))
@@ -121,16 +116,12 @@ def needed(runs: Sequence[MeasureRun]) -> Plot | None:
     chosen = _at_training(runs, rows.rows)
     shown = spread(list(chosen), _MOST)
     return Plot(
-        key="needed",
-        title="Prompts needed",
-        caption=(
-            _needed_caption([row for subset in chosen.values() for row in subset])
-            + omitted(shown, chosen)
-        ),
-        description=(
-            "Prompts that each weighting and baseline needs for the same standard "
-            "error, relative to sequence weights, as bars with 95% intervals."
-        ),
+        "needed",
+        "Prompts needed",
+        "Prompts that each weighting and baseline needs for the same standard "
+        "error, relative to sequence weights, as bars with 95% intervals.",
+        caption=_needed_caption([row for rows in chosen.values() for row in rows])
+        + omitted(shown, chosen),
         table=rows.table(
             "Prompts that sequence weights need divided by those that each weighting "
             "needs, for the same standard error, with 95% interval",
@@ -157,10 +148,8 @@ def _at_training(
     per = "token" if "token" in pers else min(pers)
     chosen: dict[Subject, list[Needed]] = {}
     for s, subset in every.items():
-        groups: dict[tuple[str, str], list[Needed]] = {}
-        for row in subset:
-            if row.per == per:
-                groups.setdefault((row.quantity, weights_name(row)), []).append(row)
+        rows = (row for row in subset if row.per == per)
+        groups = grouped(((row.quantity, weights_name(row)), row) for row in rows)
         if groups:
             eta = rates.get(s, math.nan)
             chosen[s] = [nearest(group, eta) or group[0] for group in groups.values()]
@@ -168,16 +157,10 @@ def _at_training(
 
 
 def _needed_caption(rows: Sequence[Needed]) -> str:
-    weights: dict[str, list[Needed]] = {}
-    for row in rows:
-        if row.quantity == "change":
-            weights.setdefault(weights_name(row), []).append(row)
+    weights = grouped((weights_name(r), r) for r in rows if r.quantity == "change")
     if not weights:
         return "The shorter the bar, the fewer the prompts for the same standard error."
-    factors = {
-        name: float(np.median([row.factor for row in subset]))
-        for name, subset in weights.items()
-    }
+    factors = {n: median(row.factor for row in subset) for n, subset in weights.items()}
     best = max(factors, key=lambda name: factors[name])
     sure = sum(row.factor_low > 1 for row in weights[best])
     return (
@@ -223,33 +206,34 @@ def _convergence_caption(rows: RowsBySubject[Convergence]) -> str:
         return "On these scales an error that falls as 1/√n is a line of slope −½."
     return (
         "For the same median error the sampled token needs "
-        f"{number(float(np.median(ratios)), 2)} times as many prompts as the whole "
-        "vocabulary."
+        f"{number(median(ratios), 2)} times as many prompts as the whole vocabulary."
     )
 
 
 def _convergence_panel(ax: Axes, rows: Sequence[Convergence]) -> None:
     ax.set_yscale("log")
-    estimators = list(dict.fromkeys(r.estimator for r in rows))
-    for estimator, look in zip(estimators, LOOKS, strict=False):
-        subset = [r for r in rows if r.estimator == estimator]
+    estimators = grouped((row.estimator, row) for row in rows).items()
+    for (estimator, subset), look in zip(estimators, LOOKS, strict=False):
         subset.sort(key=lambda r: r.prompts)
         for part, dash in _PERCENTILES:
-            ax.plot(
-                [r.prompts for r in subset],
-                [getattr(r, f"error_{part}") for r in subset],
-                **look.line | {"linestyle": dash},
-                markersize=3.5,
-                label=f"{label(estimator)}, {part}% of the errors are below",
+            x, y = (
+                [getattr(r, n) for r in subset] for n in ("prompts", f"error_{part}")
             )
+            how = look.line | {"linestyle": dash, "markersize": 3.5}
+            name = f"{label(estimator)}, {part}% of the errors are below"
+            ax.plot(x, y, **how, label=name)
     draw.log_x(ax, [float(r.prompts) for r in rows])
     draw.log_axis(ax.yaxis)
     ax.set(xlabel="prompts", ylabel="|error|, nats per token")
 
 
 convergence = RowsFigure[MeasureTables, Convergence](
-    key="convergence",
-    title="Convergence of the entropy estimate",
+    "convergence",
+    "Convergence of the entropy estimate",
+    "Absolute error of the estimated entropy in nats per token against the number "
+    "of prompts, both on log scales: the 50th, 80th and 95th percentile over "
+    "subsamples, for each estimator; a panel for each checkpoint.",
+    "Absolute error of the entropy, nats per token: percentiles over subsamples",
     rows=lambda run: [
         (subject(run, row), row)
         for row in run.tables.convergence
@@ -257,14 +241,6 @@ convergence = RowsFigure[MeasureTables, Convergence](
     ],
     most=_MOST,
     caption=_convergence_caption,
-    description=(
-        "Absolute error of the estimated entropy in nats per token against the number "
-        "of prompts, both on log scales: the 50th, 80th and 95th percentile over "
-        "subsamples, for each estimator; a panel for each checkpoint."
-    ),
-    table_caption=(
-        "Absolute error of the entropy, nats per token: percentiles over subsamples"
-    ),
     columns={
         "estimator": cells.text("estimator"),
         "prompts": cells.number("prompts"),

@@ -6,7 +6,7 @@ from typing import NamedTuple
 from markupsafe import Markup
 
 from entrometer.report.measure.curves import MeasureRun
-from entrometer.report.numbers import number
+from entrometer.report.numbers import number, reward_words
 from entrometer.report.text import shown
 from entrometer.runs.tables.measure import Sample
 
@@ -48,12 +48,10 @@ class Samples(NamedTuple):
 
 def samples(run: MeasureRun, runs_on_page: int) -> Samples:
     """Return the responses of a run within its share of the page's size."""
-    return Samples(*by_checkpoint(run.tables.samples, BUDGET // runs_on_page))
+    return by_checkpoint(run.tables.samples, BUDGET // runs_on_page)
 
 
-def by_checkpoint(
-    samples: Sequence[Sample], budget: int
-) -> tuple[list[Checkpoint], int]:
+def by_checkpoint(samples: Sequence[Sample], budget: int) -> Samples:
     """Return samples by checkpoint and prompt, and the number that did not fit.
 
     A sample is shown whole or not at all, in the order of the table.
@@ -63,35 +61,27 @@ def by_checkpoint(
     for sample in samples:
         prompts = kept.setdefault(sample.checkpoint, {})
         key = (sample.prompt, sample.prompt_text)
-        texts = (
-            sample.response_text,
-            *(() if key in prompts else (sample.prompt_text,)),
-        )
-        cost = sum(len(shown(text).encode()) for text in texts)
+        cost = len(shown(sample.response_text).encode())
+        cost += 0 if key in prompts else len(shown(sample.prompt_text).encode())
         if cost > budget:
             left += 1
             continue
         budget -= cost
         prompts.setdefault(key, []).append(sample)
-    return [_checkpoint(name, prompts) for name, prompts in kept.items()], left
+    return Samples([_checkpoint(*pair) for pair in kept.items()], left)
 
 
 def _checkpoint(name: str, prompts: dict[tuple[int, str], list[Sample]]) -> Checkpoint:
     every = [sample for subset in prompts.values() for sample in subset]
     tokens = sum(sample.tokens for sample in every)
     facts = f"{len(every):,} responses to {len(prompts):,} prompts, {tokens:,} tokens"
-    shown_prompts = (
-        Prompt(*key, tuple(Response(s.response_text, _facts(s)) for s in subset))
+    responses = {
+        key: tuple(Response(s.response_text, _facts(s)) for s in subset)
         for key, subset in prompts.items()
-    )
-    return Checkpoint(name, facts, tuple(shown_prompts))
+    }
+    return Checkpoint(name, facts, tuple(Prompt(*k, r) for k, r in responses.items()))
 
 
 def _facts(s: Sample) -> str:
-    parts = [
-        f"{s.tokens:,} tokens",
-        f"entropy {number(s.entropy)}",
-        f"surprisal {number(s.surprisal)}",
-    ]
-    scored = s.reward == s.reward
-    return ", ".join([*parts, f"reward {number(s.reward)}" if scored else "not scored"])
+    nats = f"entropy {number(s.entropy)}, surprisal {number(s.surprisal)}"
+    return f"{s.tokens:,} tokens, {nats}, {reward_words(s.reward)}"

@@ -1,8 +1,8 @@
-"""What a comparison of interventions leaves behind: a table for each question.
+"""Result tables of `entrometer compare`.
 
-Changes are at the learning rate of the row: nats a token for `entropy`, reward a
+Changes are at the learning rate of the row: nats per token for `entropy`, reward per
 response for `reward`. `x`, `x_se`, `x_low` and `x_high` are an estimate, its standard
-error and the ends of its 95% interval; NaN is what was not measured.
+error and the ends of its 95% interval; NaN means not measured.
 """
 
 import math
@@ -30,28 +30,26 @@ class Outcome:
     minibatch: str
     """`j/J`: the j-th of J parts, after plain steps on the others before it."""
     step: int
-    """Optimizer steps behind the checkpoint."""
+    """Optimizer steps of the checkpoint."""
     eta: float
     share: float
     """Share of the minibatch in the step; the rest is momentum of earlier ones. An
     intervention that is kept up comes to `1 / share` times its gain a step if nothing
     answers it, which is no forecast of a training."""
     name: str
-    """Of the intervention."""
+    """Name of the intervention."""
     settings: str
     """Those that are not the default, as `name:setting=value`."""
     strength: float
     """Value of the setting that is swept; NaN for an intervention without."""
     tried: bool
-    """Whether this is the strength at which its step is formed anew and taken: the
-    published one, or the one that was asked for."""
+    """Whether the step is taken at this strength: the published or requested one."""
     changed: float
-    """Share of the counted tokens that it pulls on otherwise than plain Dr-GRPO."""
+    """Share of the counted tokens whose gradient differs from plain Dr-GRPO."""
     objective: str
     """`entropy` or `reward`."""
     predicted: float
-    """By influence, with the preconditioner of the plain step, on the half of E that
-    judges."""
+    """By influence with plain's preconditioner, on the half of E that judges."""
     predicted_se: float
     predicted_low: float
     predicted_high: float
@@ -142,7 +140,7 @@ class FrontierPoint:
 
 @dataclass(frozen=True, kw_only=True)
 class Remedy:
-    """How an intervention is had elsewhere."""
+    """Settings of an intervention in other libraries."""
 
     name: str
     settings: str
@@ -152,12 +150,12 @@ class Remedy:
     verl: str
     """Settings of verl; empty where it has none."""
     differs: str
-    """What these do otherwise than what was compared."""
+    """How these settings differ from what was compared."""
 
 
 @dataclass(frozen=True)
 class CompareTables:
-    """All tables."""
+    """All tables of a comparison."""
 
     outcomes: list[Outcome] = field(default_factory=list)
     frontier: list[FrontierPoint] = field(default_factory=list)

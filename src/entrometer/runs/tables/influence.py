@@ -1,8 +1,8 @@
-"""What a measurement of influence leaves behind: a table for each question.
+"""Result tables of `entrometer influence`.
 
 Every influence is per unit learning rate: times the learning rate it is the change, in
-nats a token for `entropy` and in reward a response for `reward`, that a token's part of
-the update makes. `x`, `x_se`, `x_low` and `x_high` are an estimate, its standard error
+nats per token for `entropy` and in reward per response for `reward`, by a token's part
+of the update. `x`, `x_se`, `x_low` and `x_high` are an estimate, its standard error
 over folds of the evaluation batch, and the ends of its 95% interval; NaN is what was
 not measured.
 """
@@ -34,7 +34,7 @@ class Token:
     """Class of the token: `digit`, `word`, `space`, `sign`, `end` or `other`."""
     advantage: float
     alpha: float
-    r"""$\alpha = -\partial L/\partial S$, how the loss pulls on it."""
+    r"""$\alpha = -\partial L/\partial S$, the weight of its log-prob in the loss."""
     S: float
     """Its log-probability, in nats."""
     H: float
@@ -49,7 +49,7 @@ class Token:
 
 @dataclass(frozen=True, kw_only=True)
 class Response:
-    """A response of an update, in words."""
+    """A response of an update, as text."""
 
     checkpoint: str
     update: str
@@ -58,7 +58,7 @@ class Response:
     prompt_text: str
     text: str
     reward: float
-    """That it got."""
+    """Reward of the response."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,9 +69,9 @@ class Balance:
     update: str
     precision: str
     step: int
-    """Optimizer steps behind the checkpoint."""
+    """Optimizer steps of the checkpoint."""
     learning_rate: float
-    """Of the training, at the checkpoint."""
+    """Learning rate of the training at the checkpoint."""
     objective: str
     """`entropy` or `reward`."""
     part: str
@@ -107,7 +107,7 @@ class Group:
 
 @dataclass(frozen=True, kw_only=True)
 class Score:
-    """How well a cheap score finds what moves entropy."""
+    """How well a cheap score ranks tokens by their measured influence on entropy."""
 
     checkpoint: str
     update: str
@@ -169,7 +169,7 @@ class Removal:
 
 @dataclass(frozen=True)
 class InfluenceTables:
-    """All tables."""
+    """All tables of a measurement of influence."""
 
     tokens: list[Token] = field(default_factory=list)
     responses: list[Response] = field(default_factory=list)

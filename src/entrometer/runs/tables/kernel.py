@@ -1,7 +1,7 @@
-r"""What a measurement of the Fisher kernel leaves behind: a table for each question.
+r"""Result tables of `entrometer kernel`.
 
 $K(t,t') = \nabla S(t)^\top P\,\nabla S(t')$ with $P = 1$ (metric `sgd`) or Adam's
-(metric `adam`). Intervals are 95% and clustered by prompt; NaN is what was not
+(metric `adam`). Intervals are 95% intervals, clustered by prompt; NaN means not
 measured.
 """
 
@@ -12,7 +12,7 @@ from entrometer.runs.tables.signal import UpdateSignal
 
 @dataclass(frozen=True, kw_only=True)
 class Block:
-    """A block of the kernel: pairs that are alike."""
+    """Mean of one block of the kernel: all pairs of one kind."""
 
     checkpoint: str
     metric: str
@@ -25,7 +25,7 @@ class Block:
     mean_low: float
     mean_high: float
     size: float
-    """Root of the mean square."""
+    """Root mean square."""
     pairs: int
     responses: int
     prompts: int
@@ -43,8 +43,7 @@ class Eigenvalue:
     """From 1."""
     value: float
     wishart: float
-    r"""Quantile of the Marchenko-Pastur law that fits trace and spread; `dense`
-    only."""
+    """Quantile of the Marchenko-Pastur law of this trace and spread; `dense` only."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,7 +60,7 @@ class Growth:
 
 @dataclass(frozen=True, kw_only=True)
 class Element:
-    """An element of the kernel, of a sample of pairs that keeps every block."""
+    """An element of the kernel, from a random sample of each block."""
 
     checkpoint: str
     metric: str
@@ -73,7 +72,7 @@ class Element:
 
 @dataclass(frozen=True, kw_only=True)
 class Prediction:
-    r"""A held-out response: $\eta\sum K\alpha$ against the measured $\delta S$."""
+    r"""Predicted and measured change $\delta S$ of one held-out response."""
 
     checkpoint: str
     update: str
@@ -81,9 +80,9 @@ class Prediction:
     response: int
     length: int
     predicted: float
-    """By the whole step: this batch through K, momentum and decay by their slope."""
+    """From the whole step: this batch through K, momentum and decay by their slope."""
     own: float
-    """By this batch alone, through K."""
+    """From this batch alone, through K."""
     observed: float
 
 
@@ -98,12 +97,12 @@ class SketchError:
     error: float
     r"""Root mean square of the error of an element over $|\phi||\phi'|$."""
     expected: float
-    r"""$\sqrt{(1+\cos^2)/m}$ on average: what theory says."""
+    r"""$\sqrt{(1+\cos^2)/m}$ on average, the error expected in theory."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Whole:
-    """The kernel of a checkpoint in a few numbers."""
+    """Summary statistics of the kernel of a checkpoint."""
 
     checkpoint: str
     metric: str
@@ -111,7 +110,7 @@ class Whole:
     responses: int
     prompts: int
     parameters: int
-    """That are trained."""
+    """Number of trained parameters."""
     trace: float
     effective_rank: float
     r"""$(\sum\lambda)^2/\sum\lambda^2$."""
@@ -122,12 +121,12 @@ class Whole:
     noise_scale_low: float
     noise_scale_high: float
     seconds: float
-    """That the rows and products took."""
+    """Time that rows and products took."""
 
 
 @dataclass(frozen=True)
 class KernelTables:
-    """All tables."""
+    """All tables of a measurement of the kernel."""
 
     blocks: list[Block] = field(default_factory=list)
     eigenvalues: list[Eigenvalue] = field(default_factory=list)

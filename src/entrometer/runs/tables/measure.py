@@ -1,8 +1,8 @@
-"""What a measurement of an entropy change leaves behind: a table for each question.
+"""Result tables of `entrometer measure`.
 
-Every number is in nats a token (or a sequence, where `per` says so), every interval is
-95% and clustered by prompt. `x`, `x_se`, `x_low` and `x_high` are an estimate, its
-standard error and the ends of its interval; NaN is what was not measured.
+Numbers are in nats per token, or per sequence if `per` says so. Intervals are 95%
+intervals, clustered by prompt. `x`, `x_se`, `x_low` and `x_high` are an estimate, its
+standard error and the ends of its interval; NaN means not measured.
 """
 
 from dataclasses import dataclass, field
@@ -12,7 +12,7 @@ from entrometer.runs.tables.signal import UpdateSignal
 
 @dataclass(frozen=True, kw_only=True)
 class Change:
-    """The entropy change at one learning rate, observed and predicted, one row each."""
+    """Entropy change at one learning rate, observed and predicted."""
 
     checkpoint: str
     """Name of the checkpoint."""
@@ -22,7 +22,7 @@ class Change:
     weighting: str
     """`sequence`, `per_decision` or `doubly_robust`."""
     baseline: str
-    """Of the doubly robust one: `constant`, `position` or `prefix`; else `none`."""
+    """`constant`, `position` or `prefix` for `doubly_robust`; else `none`."""
     per: str
     """`token` or `sequence`."""
     eta: float
@@ -38,16 +38,16 @@ class Change:
     linear_low: float
     linear_high: float
     quadratic: float
-    r"""$\delta h_1 + \delta h_2 = \eta h' + \eta^2h''/2$, the curvature from
-    the part of the samples that it was measured on."""
+    r"""$\delta h_1 + \delta h_2 = \eta h' + \eta^2h''/2$, with the curvature from the
+    first prompts alone."""
     quadratic_se: float
     error: float
-    """Linear less observed, paired."""
+    """Linear minus observed, paired by prompt."""
     error_se: float
     error_low: float
     error_high: float
     effective_samples: float
-    """Of the sequence weights, in responses."""
+    """Effective sample size of the sequence weights, in responses."""
     largest_weight: float
     prompts: int
     responses: int
@@ -55,7 +55,7 @@ class Change:
 
 @dataclass(frozen=True, kw_only=True)
 class Term:
-    """What does not depend on the learning rate, a row for each way to weigh."""
+    """Quantities that do not depend on the learning rate, one row per estimator."""
 
     checkpoint: str
     update: str
@@ -64,9 +64,9 @@ class Term:
     baseline: str
     per: str
     step: int
-    """Optimizer steps behind the checkpoint."""
+    """Optimizer steps of the checkpoint."""
     learning_rate: float
-    """Of the training, at the checkpoint."""
+    """Learning rate of the training at the checkpoint."""
     entropy: float
     entropy_se: float
     entropy_low: float
@@ -81,7 +81,7 @@ class Term:
     curvature_se: float
     curvature_prompts: int
     eta_star: float
-    r"""$2|h'|/|h''|$: a prediction by the slope holds well below it."""
+    r"""$2|h'|/|h''|$: the linear prediction is valid well below this rate."""
     eta_star_low: float
     eta_star_high: float
     power: float
@@ -92,16 +92,16 @@ class Term:
     """Smallest and largest learning rate of that fit."""
     power_to: float
     smallest_eta: float
-    """Prediction and change differ by at most 5% from here up to where they part."""
+    """Lower end of the range in which prediction and change differ by at most 5%."""
     halved_eta: float
-    """Where the effective sample is half of the responses; NaN beyond the sweep."""
+    """Learning rate that halves the effective sample; NaN if it is not in the sweep."""
     floor: float
-    """Change that rounding alone makes: two evaluations of the same parameters."""
+    """Rounding error: the change between two passes with the same parameters."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Variance:
-    r"""Where the variance of $h'$ comes from, by prompts of the two batches."""
+    r"""Variance of $h'$, split into the parts of the two batches."""
 
     checkpoint: str
     update: str
@@ -109,7 +109,7 @@ class Variance:
     evaluation_prompts: int
     update_prompts: int
     value: float
-    r"""$\bar X\cdot\bar Y$: the part of $h'$ that this batch's gradient makes."""
+    r"""$\bar X\cdot\bar Y$: the part of $h'$ due to this batch's gradient."""
     given_update: float
     evaluation: float
     """$V_X$."""
@@ -120,13 +120,13 @@ class Variance:
     one_batch: float
     """The U-statistic of the update batch alone, per sequence."""
     one_batch_hoeffding_se: float
-    """From the unbiased estimate of its variance; NaN where that is negative."""
+    """From the unbiased estimate of its variance; NaN if that is negative."""
     one_batch_jackknife_se: float
 
 
 @dataclass(frozen=True, kw_only=True)
 class Needed:
-    """Prompts that each way to weigh needs, beside the sequence weights."""
+    """Prompts that each estimator needs, relative to the sequence weights."""
 
     checkpoint: str
     update: str
@@ -140,7 +140,7 @@ class Needed:
     prompt_variance: float
     """Variance of one prompt: the square of the standard error times the prompts."""
     factor: float
-    """Prompts of the sequence weights over its own, for the same standard error."""
+    """Prompts that sequence weights need for the same standard error, over its own."""
     factor_low: float
     factor_high: float
 
@@ -177,7 +177,7 @@ class Convergence:
     mean: float
     deviation: float
     error_50: float
-    """Median of the absolute error against the whole batch, and so on."""
+    """Quantiles of the absolute error relative to the whole batch: median, 80%, 95%."""
     error_80: float
     error_95: float
 
@@ -196,7 +196,7 @@ class Sample:
     surprisal: float
     """Mean of -log p over its tokens, in nats."""
     reward: float
-    """NaN where not scored."""
+    """NaN if not scored."""
 
 
 @dataclass(frozen=True)

@@ -23,8 +23,7 @@ class UpdateSignal:
     eta: float
     """Learning rate of the changes below."""
     quantity: str
-    """What changes: `entropy`, in nats per token, or `log-prob`, in nats per held-out
-    response."""
+    """`entropy`, in nats per token, or `log-prob`, in nats per held-out response."""
     predicted: float
     """First-order change that the whole step makes."""
     momentum: float

@@ -49,8 +49,7 @@ class NoiseScale(Instrument):
     def __init__(self, *, window: int = 1000) -> None:
         if window < 2:
             raise InvalidValue(
-                f"expected at least 2 updates to average, got window={window}; "
-                "make it larger"
+                f"expected window >= 2 updates to average, got {window}; make it larger"
             )
         self._kept: deque[tuple[float, float]] = deque(maxlen=window)
         self._sizes = (0, 0)
@@ -111,19 +110,20 @@ class NoiseScale(Instrument):
         large = unit * float(update)
         if not math.isfinite(small + large):
             return {}  # Float16 overflowed: the optimizer skips this step.
-        trace, signal = noise_scale_moments(
-            np.array([small]), np.array([large]), b=b, B=B
-        )
+        squares = np.array([small]), np.array([large])
+        trace, signal = noise_scale_moments(*squares, b=b, B=B)
         if n == trainer.args.gradient_accumulation_steps:
-            self._keep(small, large, (b, B))
+            if (b, B) != self._sizes:
+                self._kept.clear()
+                self._sizes = (b, B)
+            self._kept.append((small, large))
         running = self.estimate()
+        ratio = (running.value, running.standard_error) if running else (math.nan,) * 2
         return {
             "noise_scale/trace": float(trace[0]),
             "noise_scale/signal": float(signal[0]),
-            "noise_scale/B_simple": math.nan if running is None else running.value,
-            "noise_scale/B_simple_se": math.nan
-            if running is None
-            else running.standard_error,
+            "noise_scale/B_simple": ratio[0],
+            "noise_scale/B_simple_se": ratio[1],
         }
 
     def estimate(self) -> Estimate | None:
@@ -140,24 +140,16 @@ class NoiseScale(Instrument):
 
     def restore(self, state: dict[str, Any]) -> None:
         """Restore the stored squared norms."""
-        b, B = state["sizes"]
-        self._sizes = (b, B)
+        self._sizes = tuple(state["sizes"])
         self._kept.clear()
         self._kept.extend((small, large) for small, large in state["kept"])
-
-    def _keep(self, small: float, large: float, sizes: tuple[int, int]) -> None:
-        if sizes != self._sizes:
-            self._kept.clear()
-            self._sizes = sizes
-        self._kept.append((small, large))
 
 
 def _square(gradient: Tensor) -> Tensor:
     # Row by row: one float32 sum over a matrix of the size of an embedding is off by
     # 0.2%, and squaring the matrix first takes memory and four times as long.
-    rows: Tensor = torch.linalg.vector_norm(
-        gradient.detach(), dim=-1, dtype=torch.float32
-    )
+    g = gradient.detach()
+    rows: Tensor = torch.linalg.vector_norm(g, dim=-1, dtype=torch.float32)
     return rows.square().sum()
 
 

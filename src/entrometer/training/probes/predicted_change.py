@@ -43,8 +43,7 @@ class PredictedChange(Instrument):
     from two `forward` passes: the matched pair with per-decision weights.
 
     Training itself does not change: weights are restored to the bit, and responses have
-    their own seeds. Processes share the prompts. The cost is sampling, two forward
-    passes and a jvp, on those steps only.
+    their own seeds. Processes share the prompts.
 
     Logs `predicted_change/predicted`, `predicted_change/observed` and
     `predicted_change/error`, their paired difference, in nats per token, each with
@@ -59,13 +58,9 @@ class PredictedChange(Instrument):
         seed: int = 0,
         budget: int = passes.TOKEN_BUDGET,
     ) -> None:
-        """Set up the probe.
+        """Measure the updates n, 2n, … on these held-out prompts, given as token ids.
 
-        Args:
-            every: n: the updates n, 2n, and so on are measured.
-            prompts: Token ids of held-out prompts.
-            seed: Seed of the responses, which differ from update to update.
-            budget: Padded tokens per batch of the passes.
+        `budget` is the number of padded tokens per batch of the passes.
         """
         if every < 1 or len(prompts) < 2:
             raise InvalidValue(
@@ -107,13 +102,12 @@ class PredictedChange(Instrument):
         m = len(self.prompts)
         predicted = linear_term(_of_all_processes(trainer, linear, m))
         observed = entropy_change(_of_all_processes(trainer, change, m))
-        estimates = {
-            "predicted": predicted,
-            "observed": observed,
-            "error": predicted - observed,
-        }
         metrics = {}
-        for name, x in estimates.items():
+        for name, x in (
+            ("predicted", predicted),
+            ("observed", observed),
+            ("error", predicted - observed),
+        ):
             metrics[f"predicted_change/{name}"] = x.value
             metrics[f"predicted_change/{name}_se"] = x.standard_error
         metrics["predicted_change/effective_samples"] = observed.effective_samples

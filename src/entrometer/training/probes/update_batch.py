@@ -49,17 +49,13 @@ class Entropy(Instrument):
         rows: Tensor = trainer.accelerator.gather(torch.cat(self._rows))
         self._rows = []
         group, H, T = rows.cpu().double().numpy().T
-        if not T.any():
-            names = ("token", "token_se", "sequence", "sequence_se")
-            return {f"entropy/{name}": math.nan for name in names}
-        sums = PromptSums.of(group.astype(np.int64), responses=np.sign(T), H=H, T=T)
-        token, sequence = entropy(sums), entropy(sums, per="sequence")
-        return {
-            "entropy/token": token.value,
-            "entropy/token_se": token.standard_error,
-            "entropy/sequence": sequence.value,
-            "entropy/sequence_se": sequence.standard_error,
-        }
+        values = [math.nan] * 4
+        if T.any():
+            sums = PromptSums.of(group.astype(np.int64), responses=np.sign(T), H=H, T=T)
+            pair = entropy(sums), entropy(sums, per="sequence")
+            values = [x for e in pair for x in (e.value, e.standard_error)]
+        names = ("token", "token_se", "sequence", "sequence_se")
+        return {f"entropy/{n}": x for n, x in zip(names, values, strict=True)}
 
 
 class EffectiveSampleSize(Instrument):
@@ -122,7 +118,7 @@ class EffectiveSampleSize(Instrument):
 
 
 def token_weights(trainer: Any, micro: MicroBatch) -> Float[Tensor, "B T"]:
-    r"""Return $w = -\partial L/\partial S$ of the trainer's loss, up to a constant."""
+    r"""Return $w = -\partial L/\partial S$ by token log-prob, up to one constant."""
     mask = micro.response_mask.bool()
 
     def loss(S: Tensor, _: Tensor) -> Tensor:
