@@ -146,6 +146,6 @@ def test_a_worker_that_lacks_a_library_of_the_user_ends_it_before_any_work(
     monkeypatch.setattr(
         "entrometer.experiments.requests.make_worker.own_modules", lambda _: []
     )
-    with pytest.raises(FailedWork, match=r"worker to begin.*users_"):
+    with pytest.raises(FailedWork, match=r"worker to start.*users_"):
         run(users)
     assert not (users / "used.txt").exists()

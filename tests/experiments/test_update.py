@@ -103,7 +103,7 @@ def test_a_step_comes_back_as_it_was(trained, tmp_path):
 
 def test_a_damaged_step_is_told(tmp_path):
     (tmp_path / "step").write_bytes(b"\x08")
-    with pytest.raises(EntrometerError, match="delete it and go on"):
+    with pytest.raises(EntrometerError, match="delete it, then resume"):
         read_step(tmp_path / "step", "cpu")
 
 

@@ -81,7 +81,7 @@ def test_the_command_line_puts_it_beside_the_checkpoints(tmp_path, capsys):
     ("change", "why"),
     [
         ({"schema_version": 2}, "expected schema 1, got 2"),
-        ({"entropy": [0.1]}, "expected one value per token"),
+        ({"entropy": [0.1]}, "expected columns of one length"),
         ({"trainer_logprobs": [None] * 5}, "expected trainer_logprobs of every token"),
         ({"step": "three"}, "expected a number of steps"),
     ],

@@ -126,7 +126,7 @@ def test_more_problems_than_there_are_is_an_error(task, count):
         (line(answer="#### 1\n#### "), "ends in '#### '"),
         (line(answer="#### " + "1" * 400), "ends in '#### '"),
         (line(answer="</think>\n#### 1"), "expected text without <think>"),
-        (line(question="x" * 70_000), "at most 65536 bytes"),
+        (line(question="x" * 70_000), "65536 bytes at most"),
     ],
 )
 def test_a_bad_line_is_told_by_file_and_number(tmp_path, bad, message):

@@ -242,7 +242,7 @@ def test_noise_is_measured_where_gradients_are_whole(monkeypatch, way):
 @pytest.mark.parametrize("way", ["ACCELERATE_USE_FSDP", "ACCELERATE_USE_DEEPSPEED"])
 def test_predictions_are_refused_before_anything_is_done(tmp_path, monkeypatch, way):
     monkeypatch.setenv(way, "true")
-    with pytest.raises(InvalidValue, match=r"expected predict_every=0.*=3"):
+    with pytest.raises(InvalidValue, match=r"expected predict_every=0.*got 3"):
         train(replace(CONFIG, predict_every=3), tmp_path / "run")
     assert not (tmp_path / "run").exists()
 

@@ -111,7 +111,7 @@ def _by_checkpoint(rows: list[Evaluated]) -> Metrics:
     names = list(dict.fromkeys(row.quantity for row in rows))
     first = [row for row in rows if row.quantity == names[0]]
     columns: Metrics = {
-        name: np.array([getattr(row, name) for row in first])
+        name: np.array([getattr(row, name) for row in first], float)
         for name in ("step", "prompts", "responses")
     }
     for prefix, value in (("", "value"), ("change_", "change")):
