@@ -19,6 +19,7 @@ from typing import (
     get_origin,
     get_type_hints,
 )
+from urllib.parse import urlsplit
 
 MOST = 1_000_000
 """Largest number of problems or prompts: planning makes a list of them."""
@@ -91,3 +92,19 @@ def nearest_name(name: str, known: Iterable[str]) -> str:
     """
     matches = get_close_matches(name, list(known), n=1)
     return f" Did you mean {matches[0]!r}?" if matches else ""
+
+
+def require_address(url: str) -> None:
+    """Raise for what is no address of a server, or has a password in it."""
+    parts = urlsplit(url)
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise InvalidValue(
+            f"expected an address such as http://127.0.0.1:8000, got {url!r}; give the "
+            "root of the server"
+        )
+    if parts.username or parts.password:
+        # Addresses are stored with a run's settings.
+        raise InvalidValue(
+            "expected an address without a user or password, got one with it; set "
+            "VLLM_API_KEY instead"
+        )

@@ -3,7 +3,9 @@
 import json
 import re
 import shutil
+import sys
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 import torch
@@ -11,6 +13,7 @@ import torch
 from entrometer import read
 from entrometer.api import result
 from entrometer.cli import main
+from entrometer.errors import InvalidValue
 from entrometer.experiments.requests import Worker
 from entrometer.runs import seal, verify
 from entrometer.runs.rows import read_tables
@@ -150,13 +153,13 @@ def test_resume_computes_only_what_is_missing(measured, tmp_path, capsys, monkey
     run = tmp_path / "run"
     shutil.copytree(measured, run)
     done = []
-    checkpoint = Worker.checkpoint
+    policy = Worker.policy
 
     def spy(self, subject):
         done.append(subject)
-        return checkpoint(self, subject)
+        return policy(self, subject)
 
-    monkeypatch.setattr(Worker, "checkpoint", spy)
+    monkeypatch.setattr(Worker, "policy", spy)
     arguments = ["measure", "--run", str(run), "--resume", "--no-report", "--json"]
     assert main([*arguments, "--etas", "1e-2", "1e-5"]) == 0
     # The training's own learning rate is among the four that were measured.
@@ -169,8 +172,27 @@ def test_resume_computes_only_what_is_missing(measured, tmp_path, capsys, monkey
     verify(run)
 
 
+def test_a_model_is_loaded_within_eight_frames_of_main(trained, tmp_path, monkeypatch):
+    """Whoever follows the calls from the command line to the model is soon there."""
+    frames = []
+
+    def load(*_, **__):
+        frame = sys._getframe(1)
+        while frame is not None:
+            # Without the checks of types, which only tests wrap around functions.
+            if "entrometer" in Path(frame.f_code.co_filename).parts:
+                frames.append(frame.f_code.co_name)
+            frame = frame.f_back
+        raise InvalidValue("seen")
+
+    monkeypatch.setattr("entrometer.experiments.requests.request.load_checkpoint", load)
+    run = ["--run", str(tmp_path / "run"), "--no-report"]
+    assert main(["measure", *at(trained, 2), *SMALL, *run]) == 2
+    assert frames.index("main") <= 8, frames
+
+
 def test_passes_of_another_store_are_found(trained, measured, tmp_path, monkeypatch):
-    monkeypatch.setattr(Worker, "checkpoint", None)
+    monkeypatch.setattr(Worker, "policy", None)
     arguments = ["measure", "--run", str(tmp_path / "run"), "--no-report"]
     store = ["--store", str(measured / "passes")]
     assert main([*arguments, *at(trained, 2), *SMALL, *store]) == 0
@@ -209,7 +231,7 @@ def test_dry_run_tells_the_plan_and_writes_nothing(trained, tmp_path, capsys):
 
 
 def test_dry_run_of_what_is_done_times_nothing(measured, capsys, monkeypatch):
-    monkeypatch.setattr(Worker, "checkpoint", None)
+    monkeypatch.setattr(Worker, "policy", None)
     arguments = ["measure", "--run", str(measured), "--resume", "--dry-run"]
     assert main([*arguments, "--json"]) == 0
     told = strictly(capsys.readouterr().out)

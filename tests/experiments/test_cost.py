@@ -172,12 +172,12 @@ def test_passes_are_timed_without_loading(config, monkeypatch, tmp_path):
     """The rate that a pretended machine has comes out, and none of the loading."""
     requests = all_requests(MEASURE, config, tmp_path)
     now, seen = 0.0, set()
-    checkpoint = Worker.checkpoint
+    policy = Worker.policy
 
     def load(worker, subject):
         nonlocal now
-        now += 2.0 if worker._loaded is None or worker._loaded[0] != subject else 0.0
-        return checkpoint(worker, subject)
+        now += 2.0 if worker._subject != subject else 0.0
+        return policy(worker, subject)
 
     def spending(run):
         def spent(request, worker):
@@ -194,7 +194,7 @@ def test_passes_are_timed_without_loading(config, monkeypatch, tmp_path):
     mros = [type(r).__mro__ for r in few]
     for kind in {next(c for c in mro if "run" in vars(c)) for mro in mros}:
         monkeypatch.setattr(kind, "run", spending(kind.run))
-    monkeypatch.setattr(Worker, "checkpoint", load)
+    monkeypatch.setattr(Worker, "policy", load)
     monkeypatch.setattr(cost.time, "perf_counter", lambda: now)
     timing = time_passes(few[0].subject, few, more)
     assert set(timing.rates) == {r.stage for r in requests}

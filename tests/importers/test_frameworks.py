@@ -111,7 +111,7 @@ def test_a_process_of_deepspeed_that_is_missing_is_told(truths, tmp_path, how, r
     shutil.copytree(truth.path, copy)
     (file,) = copy.glob(f"*zero_pp_rank_{rank}_mp_rank_00_optim_states.pt")
     file.unlink()
-    with pytest.raises(UnreadableSource, match="file is missing.*copy all again"):
+    with pytest.raises(UnreadableSource, match=r"file is missing.*copy all again"):
         read_foreign(copy, base=str(truth.base))
 
 

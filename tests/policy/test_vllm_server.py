@@ -6,7 +6,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import numpy as np
@@ -16,7 +16,7 @@ from entrometer.errors import InvalidValue, MissingKey
 from entrometer.policy.vllm_server import (
     BadServerAnswer,
     ServerUnavailable,
-    sample_from_server,
+    VllmServer,
 )
 from entrometer.runs import response_seeds
 
@@ -28,16 +28,20 @@ def good(request: dict) -> tuple[int, bytes]:
     """Answer that a healthy server gives: the prompt's last token, then EOS."""
     tokens = [request["prompt"][-1], EOS]
     choice = {"text": f"t{tokens[0]}", "finish_reason": "stop", "token_ids": tokens}
-    return 200, answer(choice | {"prompt_token_ids": request["prompt"]})
+    choice |= {"logprobs": {"token_logprobs": [-0.5, -0.25]}}
+    choice |= {"prompt_token_ids": request["prompt"]}
+    # Not in order: vLLM lists choices as they end.
+    return 200, answer(*({**choice, "index": i} for i in reversed(range(request["n"]))))
 
 
-def answer(choice: dict) -> bytes:
-    return json.dumps({"choices": [choice]}).encode()
+def answer(*choices: dict) -> bytes:
+    return json.dumps({"choices": choices}).encode()
 
 
 def completed(**changes) -> Callable[[dict], tuple[int, bytes]]:
     """A completion of [7, EOS] with some fields changed; `...` takes a field away."""
-    choice = {"text": "x", "finish_reason": "stop", "token_ids": [7, EOS]} | changes
+    choice = {"text": "x", "finish_reason": "stop", "token_ids": [7, EOS], "index": 0}
+    choice |= {"logprobs": {"token_logprobs": [-1.0] * 2}} | changes
     body = answer({k: v for k, v in choice.items() if v is not ...})
     return lambda request: (200, body)
 
@@ -50,27 +54,41 @@ class Fake:
     models: bytes = b'{"data": [{"id": "served"}]}'
     version: tuple[int, bytes] = (200, b'{"version": "0.31.0"}')
     url: str = ""
+    load: tuple[int, bytes] = (200, b"Success: LoRA adapter added successfully.")
     requests: list[dict] = field(default_factory=list)
+    loaded: list[dict] = field(default_factory=list)
+    ports: set[int] = field(default_factory=set)
     headers: list[dict] = field(default_factory=list)
 
 
 @contextmanager
 def running(fake: Fake) -> Iterator[Fake]:
     class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
         def do_GET(self):
             pages = {"/v1/models": (200, fake.models), "/version": fake.version}
             self.reply(*pages.get(self.path, (404, b"no such page")))
 
         def do_POST(self):
-            assert self.path == "/v1/completions"
             length = int(self.headers["Content-Length"])
             request = json.loads(self.rfile.read(length))
+            if self.path == "/v1/load_lora_adapter":
+                fake.loaded.append(request)
+                known = json.loads(fake.models)["data"]
+                known.append({"id": request["lora_name"], "parent": "served"})
+                fake.models = json.dumps({"data": known}).encode()
+                self.reply(*fake.load)
+                return
+            assert self.path == "/v1/completions"
+            fake.ports.add(self.client_address[1])
             fake.requests.append(request)
             fake.headers.append(dict(self.headers))
             self.reply(*fake.complete(request))
 
         def reply(self, status, body):
             self.send_response(status)
+            self.send_header("Content-Length", str(len(body)))
             if status == 302:
                 self.send_header("Location", f"{fake.url}/v1/models")
             self.end_headers()
@@ -93,10 +111,17 @@ def running(fake: Fake) -> Iterator[Fake]:
         thread.join()
 
 
+def prompts(count: int) -> list[list[int]]:
+    return [[1, 10 + i] for i in range(count)]
+
+
 def ask(url: str, prompts=PROMPTS, **settings):
     defaults = {"model": "served", "prompt_ids": range(len(prompts)), "seed": 0}
     defaults |= {"max_tokens": 4, "timeout": 5.0, "attempts": 2, "pause": 0.01}
-    return sample_from_server(url, prompts, **(defaults | settings))
+    settings = defaults | settings
+    names = [f.name for f in fields(VllmServer)]
+    client = {k: settings.pop(k) for k in names if k in settings}
+    return VllmServer(url=url, **client).sample(prompts, **settings)
 
 
 def test_rows_come_back_in_order():
@@ -120,6 +145,7 @@ def test_request_leaves_no_setting_to_the_server():
         {
             "model": "served",
             "prompt": [1, 10],
+            "n": 1,
             "max_tokens": 4,
             "temperature": 0.8,
             "top_p": 1.0,
@@ -132,15 +158,67 @@ def test_request_leaves_no_setting_to_the_server():
             "seed": int(response_seeds(6, [3])[0]),
             "stop_token_ids": [2, 9],
             "return_token_ids": True,
+            "logprobs": 0,
         }
     ]
 
 
-def test_each_response_has_the_seed_of_its_row():
+def test_responses_to_one_prompt_are_one_request_and_count_its_seed_up():
     with running(Fake()) as fake:
         rollouts = ask(fake.url, responses_per_prompt=4, concurrency=3)
-    assert sorted(r["seed"] for r in fake.requests) == sorted(rollouts.seed.tolist())
-    np.testing.assert_array_equal(rollouts.seed, response_seeds(0, range(2), 4))
+    first = response_seeds(0, range(2), 4)[::4]
+    assert sorted(r["seed"] for r in fake.requests) == sorted(first.tolist())
+    assert [r["n"] for r in fake.requests] == [4, 4]
+    np.testing.assert_array_equal(
+        rollouts.seed.reshape(2, 4), first[:, None] + range(4)
+    )
+
+
+def test_log_probs_of_the_engine_are_kept():
+    with running(Fake()) as fake:
+        rollouts = ask(fake.url)
+    np.testing.assert_array_equal(rollouts.engine_logprobs, [[-0.5, -0.25]] * 2)
+
+
+def test_connections_are_kept_alive():
+    with running(Fake()) as fake:
+        ask(fake.url, prompts(40), concurrency=2)
+    assert len(fake.requests) == 40
+    assert len(fake.ports) <= 2
+
+
+def test_an_adapter_is_loaded_once_by_its_name(tmp_path):
+    with running(Fake()) as fake:
+        VllmServer(url=fake.url).load_adapter("served", tmp_path)
+        assert fake.loaded == []
+        VllmServer(url=fake.url).load_adapter("other", tmp_path)
+    assert fake.loaded == [{"lora_name": "other", "lora_path": str(tmp_path)}]
+
+
+def test_a_server_that_loads_no_adapters_is_named(tmp_path):
+    with (
+        running(Fake(load=(404, b"Not Found"))) as fake,
+        pytest.raises(InvalidValue, match="RUNTIME_LORA_UPDATING"),
+    ):
+        VllmServer(url=fake.url).load_adapter("other", tmp_path)
+
+
+def test_the_base_model_is_the_served_one():
+    models = b'{"data": [{"id": "a", "parent": "b"}, {"id": "b", "parent": null}]}'
+    with running(Fake(models=models)) as fake:
+        assert VllmServer(url=fake.url).served_model() == "b"
+    two = b'{"data": [{"id": "a"}, {"id": "b"}]}'
+    with (
+        running(Fake(models=two)) as fake,
+        pytest.raises(BadServerAnswer, match=r"expected one model.*\['a', 'b'\]"),
+    ):
+        VllmServer(url=fake.url).served_model()
+
+
+def test_a_password_in_the_address_is_refused():
+    with pytest.raises(InvalidValue, match="VLLM_API_KEY") as told:
+        VllmServer(url="http://me:secret@127.0.0.1:8000")
+    assert "secret" not in str(told.value)
 
 
 def test_requests_overlap_up_to_the_limit():
@@ -157,7 +235,7 @@ def test_requests_overlap_up_to_the_limit():
         return good(request)
 
     with running(Fake(slow)) as fake:
-        ask(fake.url, responses_per_prompt=6, concurrency=3)
+        ask(fake.url, prompts(12), concurrency=3)
     assert max(most) == 3
 
 
@@ -175,7 +253,15 @@ def test_api_key_is_sent_and_not_kept():
 
 
 def test_response_at_the_limit_is_whole():
-    with running(Fake(completed(token_ids=[7] * 4, finish_reason="length"))) as fake:
+    with running(
+        Fake(
+            completed(
+                token_ids=[7] * 4,
+                finish_reason="length",
+                logprobs={"token_logprobs": [-1.0] * 4},
+            )
+        )
+    ) as fake:
         np.testing.assert_array_equal(ask(fake.url).length, [4, 4])
 
 
@@ -313,6 +399,11 @@ def test_address_of_another_kind_is_refused(url):
         ({"finish_reason": "abort"}, "with finish_reason 'abort'"),
         ({"finish_reason": "length"}, "larger --max-model-len"),
         ({"prompt_token_ids": [10]}, "without prompt truncation"),
+        ({"index": ...}, "expected a completion"),
+        ({"logprobs": ...}, "log-prob of each of 2 tokens"),
+        ({"logprobs": {"token_logprobs": [-1.0]}}, "log-prob of each of 2 tokens"),
+        ({"logprobs": {"token_logprobs": [-1.0, None]}}, "log-prob of each"),
+        ({"logprobs": {"token_logprobs": [-1.0, 3.0]}}, "log-prob of each"),
     ],
 )
 def test_unusable_answer_is_refused(changes, said):
@@ -323,7 +414,7 @@ def test_unusable_answer_is_refused(changes, said):
         ask(fake.url, PROMPTS[:1])
 
 
-@pytest.mark.parametrize("body", [b"[]", b"{}", b'{"choices": []}', b"7", b"null"])
+@pytest.mark.parametrize("body", [b"[]", b"{}", b"7", b"null"])
 def test_answer_of_another_shape_is_refused(body):
     with (
         running(Fake(lambda request: (200, body))) as fake,
@@ -357,5 +448,5 @@ def test_first_failure_stops_the_rest():
         running(Fake(lambda request: (400, b"no"))) as fake,
         pytest.raises(InvalidValue),
     ):
-        ask(fake.url, responses_per_prompt=100, concurrency=1)
+        ask(fake.url, prompts(200), concurrency=1)
     assert len(fake.requests) < 20

@@ -9,7 +9,6 @@ from entrometer.report.numbers import (
     interval,
     number,
     percent,
-    signed_interval,
     span,
     with_error,
     with_interval,
@@ -73,10 +72,6 @@ def test_a_number_is_short(x, text):
 )
 def test_a_share_is_per_cent(x, text):
     assert percent(x) == text
-
-
-def test_a_change_on_a_terminal_has_its_sign():
-    assert signed_interval(0.01234, -0.5, 2e-7) == "+0.0123 [-0.5, +2e-07]"
 
 
 @pytest.mark.parametrize(

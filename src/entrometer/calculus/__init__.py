@@ -3,66 +3,30 @@
 A quantity of the size of the model is a `Vector`: one tensor per parameter name.
 """
 
-from entrometer.calculus.adamw import (
-    AdamWHyperparameters,
-    AdamWState,
-    AdamWStep,
-    adam_preconditioner,
-    adamw_update,
-)
-from entrometer.calculus.derivatives import (
-    Pullback,
-    SecondTangents,
-    Tangents,
-    jvp,
-    jvp2,
-    vjp,
-)
-from entrometer.calculus.kernels import (
-    inner_products,
-    whiten,
-)
-from entrometer.calculus.sketch import Sketch
+from entrometer.calculus.adamw import AdamWHyperparameters as AdamWHyperparameters
+from entrometer.calculus.adamw import AdamWState as AdamWState
+from entrometer.calculus.adamw import AdamWStep as AdamWStep
+from entrometer.calculus.adamw import adam_preconditioner as adam_preconditioner
+from entrometer.calculus.adamw import adamw_update as adamw_update
+from entrometer.calculus.derivatives import Pullback as Pullback
+from entrometer.calculus.derivatives import SecondTangents as SecondTangents
+from entrometer.calculus.derivatives import Tangents as Tangents
+from entrometer.calculus.derivatives import jvp as jvp
+from entrometer.calculus.derivatives import jvp2 as jvp2
+from entrometer.calculus.derivatives import vjp as vjp
+from entrometer.calculus.kernels import inner_products as inner_products
+from entrometer.calculus.kernels import whiten as whiten
+from entrometer.calculus.sketch import Sketch as Sketch
+from entrometer.calculus.updates import HistorySplit as HistorySplit
+from entrometer.calculus.updates import Update as Update
+from entrometer.calculus.updates import clip_scale as clip_scale
 from entrometer.calculus.updates import (
-    HistorySplit,
-    Update,
-    clip_scale,
-    identity_preconditioner,
+    identity_preconditioner as identity_preconditioner,
 )
-from entrometer.calculus.vectors import (
-    Vector,
-    add,
-    dot,
-    multiply,
-    norm,
-    scale,
-    zeros_like,
-)
-
-__all__ = [
-    "AdamWHyperparameters",
-    "AdamWState",
-    "AdamWStep",
-    "HistorySplit",
-    "Pullback",
-    "SecondTangents",
-    "Sketch",
-    "Tangents",
-    "Update",
-    "Vector",
-    "adam_preconditioner",
-    "adamw_update",
-    "add",
-    "clip_scale",
-    "dot",
-    "identity_preconditioner",
-    "inner_products",
-    "jvp",
-    "jvp2",
-    "multiply",
-    "norm",
-    "scale",
-    "vjp",
-    "whiten",
-    "zeros_like",
-]
+from entrometer.calculus.vectors import Vector as Vector
+from entrometer.calculus.vectors import add as add
+from entrometer.calculus.vectors import dot as dot
+from entrometer.calculus.vectors import multiply as multiply
+from entrometer.calculus.vectors import norm as norm
+from entrometer.calculus.vectors import scale as scale
+from entrometer.calculus.vectors import zeros_like as zeros_like

@@ -1,119 +1,70 @@
 """NumPy only: tables in, estimates with their uncertainty out."""
 
-from entrometer.estimators.baselines import (
-    PositionBaseline,
-    PositionFit,
-    RidgeBaseline,
-    RidgeFit,
-    constant_features,
-    fold_of,
-    prefix_features,
-)
+from entrometer.estimators.baselines import PositionBaseline as PositionBaseline
+from entrometer.estimators.baselines import PositionFit as PositionFit
+from entrometer.estimators.baselines import RidgeBaseline as RidgeBaseline
+from entrometer.estimators.baselines import RidgeFit as RidgeFit
+from entrometer.estimators.baselines import constant_features as constant_features
+from entrometer.estimators.baselines import fold_of as fold_of
+from entrometer.estimators.baselines import prefix_features as prefix_features
+from entrometer.estimators.entropy_change import Per as Per
+from entrometer.estimators.entropy_change import Weighting as Weighting
+from entrometer.estimators.entropy_change import change_statistics as change_statistics
+from entrometer.estimators.entropy_change import entropy as entropy
+from entrometer.estimators.entropy_change import entropy_change as entropy_change
 from entrometer.estimators.entropy_change import (
-    Per,
-    Weighting,
-    change_statistics,
-    entropy,
-    entropy_change,
-    entropy_statistics,
+    entropy_statistics as entropy_statistics,
 )
-from entrometer.estimators.estimate import Estimate, Linearised, sample_size_ratio
+from entrometer.estimators.estimate import Estimate as Estimate
+from entrometer.estimators.estimate import Linearised as Linearised
+from entrometer.estimators.estimate import sample_size_ratio as sample_size_ratio
+from entrometer.estimators.gradient_products import TwoBatchVariance as TwoBatchVariance
+from entrometer.estimators.gradient_products import UStatistic as UStatistic
+from entrometer.estimators.gradient_products import two_batch_term as two_batch_term
 from entrometer.estimators.gradient_products import (
-    TwoBatchVariance,
-    UStatistic,
-    two_batch_term,
-    two_batch_variance,
-    u_statistic,
+    two_batch_variance as two_batch_variance,
 )
-from entrometer.estimators.influence import (
-    FoldContributions,
-    Influence,
-    influence_parts,
-    summed,
-    token_influence,
+from entrometer.estimators.gradient_products import u_statistic as u_statistic
+from entrometer.estimators.influence import FoldContributions as FoldContributions
+from entrometer.estimators.influence import Influence as Influence
+from entrometer.estimators.influence import influence_parts as influence_parts
+from entrometer.estimators.influence import summed as summed
+from entrometer.estimators.influence import token_influence as token_influence
+from entrometer.estimators.linear_term import GradientWeights as GradientWeights
+from entrometer.estimators.linear_term import (
+    entropy_gradient_weights as entropy_gradient_weights,
 )
 from entrometer.estimators.linear_term import (
-    GradientWeights,
-    entropy_gradient_weights,
-    length_gradient_weights,
-    linear_statistics,
-    linear_term,
+    length_gradient_weights as length_gradient_weights,
 )
-from entrometer.estimators.noise_scale import noise_scale, noise_scale_moments
-from entrometer.estimators.pass_at_k import pass_at_k, share_estimate
-from entrometer.estimators.prompt_sums import PromptSums, scatter, synthetic_batches
+from entrometer.estimators.linear_term import linear_statistics as linear_statistics
+from entrometer.estimators.linear_term import linear_term as linear_term
+from entrometer.estimators.noise_scale import noise_scale as noise_scale
+from entrometer.estimators.noise_scale import noise_scale_moments as noise_scale_moments
+from entrometer.estimators.pass_at_k import pass_at_k as pass_at_k
+from entrometer.estimators.pass_at_k import share_estimate as share_estimate
+from entrometer.estimators.prompt_sums import PromptSums as PromptSums
+from entrometer.estimators.prompt_sums import scatter as scatter
+from entrometer.estimators.prompt_sums import synthetic_batches as synthetic_batches
+from entrometer.estimators.quadratic_term import PowerLaw as PowerLaw
+from entrometer.estimators.quadratic_term import linear_regime as linear_regime
+from entrometer.estimators.quadratic_term import power_law as power_law
 from entrometer.estimators.quadratic_term import (
-    PowerLaw,
-    linear_regime,
-    power_law,
-    quadratic_statistics,
-    quadratic_term,
+    quadratic_statistics as quadratic_statistics,
 )
-from entrometer.estimators.responses import (
-    Baseline,
-    Curvatures,
-    Responses,
-    Tables,
-    Tangents,
+from entrometer.estimators.quadratic_term import quadratic_term as quadratic_term
+from entrometer.estimators.responses import Baseline as Baseline
+from entrometer.estimators.responses import Curvatures as Curvatures
+from entrometer.estimators.responses import Responses as Responses
+from entrometer.estimators.responses import Tables as Tables
+from entrometer.estimators.responses import Tangents as Tangents
+from entrometer.estimators.reward_change import reward_change as reward_change
+from entrometer.estimators.reward_change import (
+    reward_change_statistics as reward_change_statistics,
 )
 from entrometer.estimators.reward_change import (
-    reward_change,
-    reward_change_statistics,
-    reward_gradient_weights,
-    reward_slope_statistics,
+    reward_gradient_weights as reward_gradient_weights,
 )
-
-__all__ = [
-    "Baseline",
-    "Curvatures",
-    "Estimate",
-    "FoldContributions",
-    "GradientWeights",
-    "Influence",
-    "Linearised",
-    "Per",
-    "PositionBaseline",
-    "PositionFit",
-    "PowerLaw",
-    "PromptSums",
-    "Responses",
-    "RidgeBaseline",
-    "RidgeFit",
-    "Tables",
-    "Tangents",
-    "TwoBatchVariance",
-    "UStatistic",
-    "Weighting",
-    "change_statistics",
-    "constant_features",
-    "entropy",
-    "entropy_change",
-    "entropy_gradient_weights",
-    "entropy_statistics",
-    "fold_of",
-    "influence_parts",
-    "length_gradient_weights",
-    "linear_regime",
-    "linear_statistics",
-    "linear_term",
-    "noise_scale",
-    "noise_scale_moments",
-    "pass_at_k",
-    "power_law",
-    "prefix_features",
-    "quadratic_statistics",
-    "quadratic_term",
-    "reward_change",
-    "reward_change_statistics",
-    "reward_gradient_weights",
-    "reward_slope_statistics",
-    "sample_size_ratio",
-    "scatter",
-    "share_estimate",
-    "summed",
-    "synthetic_batches",
-    "token_influence",
-    "two_batch_term",
-    "two_batch_variance",
-    "u_statistic",
-]
+from entrometer.estimators.reward_change import (
+    reward_slope_statistics as reward_slope_statistics,
+)

@@ -167,6 +167,8 @@ def draw(
         max_tokens=config.max_tokens,
         format_weight=format_weight,
         code=task_code(config.task),
+        sampled_by="vllm" if config.sampler else "policy",
+        server=config.sampler or "",
     )
 
 

@@ -5,7 +5,7 @@ import re
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
-from entrometer.errors import MOST, InvalidValue, require_types
+from entrometer.errors import MOST, InvalidValue, require_address, require_types
 from entrometer.tasks.registry import Split
 
 PrecisionName = Literal["float32", "float64", "bfloat16"]
@@ -53,6 +53,11 @@ class CheckpointConfig:
     device: str = "cpu"
     """Device of the policy."""
 
+    sampler: str | None = None
+    """Address of a vLLM server that draws the responses, such as http://127.0.0.1:8000;
+    by default they are drawn in this process. The server must serve the checkpoint, or
+    the base model of an adapter; the key in VLLM_API_KEY is sent to it."""
+
     OWN: ClassVar[frozenset[str]] = frozenset()
     """Settings whose default is the experiment's own, not the training's."""
 
@@ -66,6 +71,8 @@ class CheckpointConfig:
     def __post_init__(self) -> None:
         """Raise for settings that cannot be measured, before anything is loaded."""
         require_types(self)
+        if self.sampler is not None:
+            require_address(self.sampler)
         if not self.checkpoints:
             raise InvalidValue(
                 f"expected at least one checkpoint, got {self.checkpoints}; name a "

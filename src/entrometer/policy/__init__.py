@@ -14,4 +14,4 @@ from entrometer.policy.sources import SourceNotFound as SourceNotFound
 from entrometer.policy.sources import UnreadableSource as UnreadableSource
 from entrometer.policy.tiny import save_tiny as save_tiny
 from entrometer.policy.tiny import tiny_policy as tiny_policy
-from entrometer.policy.vllm_server import sample_from_server as sample_from_server
+from entrometer.policy.vllm_server import VllmServer as VllmServer

@@ -63,11 +63,6 @@ def with_interval(value: float, low: float, high: float) -> str:
     return _rounded((value, low, high), low, high, "{} [{}, {}]")
 
 
-def signed_interval(value: float, low: float, high: float) -> str:
-    """Return a change and its interval for a terminal, with signs and ASCII alone."""
-    return f"{value:+.3g} [{low:+.3g}, {high:+.3g}]"
-
-
 def reward_words(reward: float) -> str:
     """Return the reward of a response in words; NaN if it was not scored."""
     return "not scored" if math.isnan(reward) else f"reward {number(reward)}"

@@ -154,24 +154,6 @@ def is_sealed_file(path: Path) -> bool:
     return False
 
 
-def damages(directory: Path) -> dict[str, IncompleteDirectory]:
-    """Return the errors of the damaged files that a directory's manifest lists.
-
-    Empty for a directory that is unsealed or whose manifest itself is damaged.
-    """
-    errors = {}
-    try:
-        listed = _read_manifest(directory)["files"]
-    except IncompleteDirectory:
-        return {}
-    for name, record in listed.items():
-        try:
-            _compare(directory, name, record)
-        except IncompleteDirectory as error:
-            errors[name] = error
-    return errors
-
-
 def checkpoints(run: Path) -> list[tuple[int, Path]]:
     """Return N and path of each `checkpoint-N` of a run, sorted, complete or not."""
     paths = run.iterdir() if run.is_dir() else ()

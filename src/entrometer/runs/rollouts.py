@@ -6,7 +6,7 @@ import math
 import os
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from functools import cached_property
 from typing import Any
 
@@ -37,6 +37,10 @@ _SCHEMA = pa.schema(
         pa.field("text", pa.string(), nullable=False),
         pa.field("reward", pa.float64(), nullable=False),
     ]
+)
+# Last and optional: only an inference engine reports its own log-probs.
+_WITH_ENGINE = _SCHEMA.append(
+    pa.field("engine_logprobs", lists_of(pa.float64()), nullable=False)
 )
 
 
@@ -79,10 +83,13 @@ class Rollouts:
     text: tuple[str, ...]
     reward: Float[np.ndarray, " N"]  #: Reward of each response; NaN if not scored.
     sampler: Sampler  #: Settings with which all responses were sampled.
+    #: Log-prob of each response token as the sampling engine computed it; None if this
+    #: package sampled, whose log-probs are the policy's own.
+    engine_logprobs: tuple[np.ndarray, ...] | None = None
 
     def __post_init__(self) -> None:
         """Raise on columns of unequal length and on empty or invalid token lists."""
-        columns = {f.name: len(getattr(self, f.name)) for f in fields(self)[:-1]}
+        columns = {name: len(column) for name, column in self._columns.items()}
         if len(set(columns.values())) != 1:
             raise ShapeMismatch(
                 f"expected columns of one length, got {columns}; "
@@ -93,6 +100,12 @@ class Rollouts:
         for name in ("prompt_tokens", "response_tokens"):
             for row, tokens in enumerate(getattr(self, name)):
                 _check_tokens(f"{name}[{row}]", tokens)
+        for row, logprobs in enumerate(self.engine_logprobs or ()):
+            if logprobs.shape != self.response_tokens[row].shape:
+                raise ShapeMismatch(
+                    f"expected a log-prob of each of the {self.length[row]} tokens of "
+                    f"response {row}, got {logprobs.size}; give one per token"
+                )
 
     @property
     def count(self) -> int:
@@ -114,15 +127,11 @@ class Rollouts:
     ) -> "Rollouts":
         """Return the rows of an index, mask or slice, in its order."""
         rows = np.arange(self.count)[index]
-        return Rollouts(
-            prompt=self.prompt[rows],
-            prompt_tokens=tuple(self.prompt_tokens[i] for i in rows),
-            response_tokens=tuple(self.response_tokens[i] for i in rows),
-            seed=self.seed[rows],
-            text=tuple(self.text[i] for i in rows),
-            reward=self.reward[rows],
-            sampler=self.sampler,
-        )
+        columns: dict[str, Any] = {
+            name: x[rows] if isinstance(x, np.ndarray) else tuple(x[i] for i in rows)
+            for name, x in self._columns.items()
+        }
+        return replace(self, **columns)
 
     @classmethod
     def concatenate(cls, parts: Sequence["Rollouts"]) -> "Rollouts":
@@ -133,15 +142,18 @@ class Rollouts:
                 f"expected parts of one sampler, got {samplers}; responses of "
                 "different policies do not belong in one table"
             )
-        return cls(
-            prompt=np.concatenate([p.prompt for p in parts]),
-            prompt_tokens=tuple(t for p in parts for t in p.prompt_tokens),
-            response_tokens=tuple(t for p in parts for t in p.response_tokens),
-            seed=np.concatenate([p.seed for p in parts]),
-            text=tuple(t for p in parts for t in p.text),
-            reward=np.concatenate([p.reward for p in parts]),
-            sampler=samplers[0],
-        )
+        columns: dict[str, Any] = {}
+        # Without the engine's log-probs if one part has none.
+        for name in min((part._columns for part in parts), key=len):
+            of_parts = [part._columns[name] for part in parts]
+            arrays = isinstance(of_parts[0], np.ndarray)
+            columns[name] = np.concatenate(of_parts) if arrays else sum(of_parts, ())
+        return cls(**columns, sampler=samplers[0])
+
+    @cached_property
+    def _columns(self) -> dict[str, Any]:
+        schema = _SCHEMA if self.engine_logprobs is None else _WITH_ENGINE
+        return {name: getattr(self, name) for name in schema.names}
 
 
 def unscored(
@@ -228,9 +240,9 @@ def write_rollouts(path: str | os.PathLike[str], rollouts: Rollouts) -> None:
     everything else is read back unchanged.
     """
     about = {"format": FORMAT, "sampler": asdict(rollouts.sampler)}
-    columns = {name: getattr(rollouts, name) for name in _SCHEMA.names}
-    columns["text"] = [_valid_unicode(text) for text in rollouts.text]
-    write_parquet(path, to_table(_SCHEMA, columns, _KEY, about))
+    columns = {**rollouts._columns, "text": [_valid_unicode(t) for t in rollouts.text]}
+    schema = _WITH_ENGINE if "engine_logprobs" in columns else _SCHEMA
+    write_parquet(path, to_table(schema, columns, _KEY, about))
 
 
 def read_rollouts(path: str | os.PathLike[str]) -> Rollouts:
@@ -245,7 +257,9 @@ def read_rollouts(path: str | os.PathLike[str]) -> Rollouts:
 
 
 def _from_table(table: pa.Table) -> Rollouts:
-    about = read_about(table, _KEY, _SCHEMA, version=FORMAT)
+    has_engine = "engine_logprobs" in table.schema.names
+    schema = _WITH_ENGINE if has_engine else _SCHEMA
+    about = read_about(table, _KEY, schema, version=FORMAT)
     return Rollouts(**from_table(table), sampler=_to_sampler(about.get("sampler")))
 
 

@@ -220,5 +220,5 @@ def test_several_processes_may_have_one_micro_batch_each():
 
 
 def test_a_window_of_one_update_is_refused():
-    with pytest.raises(InvalidValue, match="window >= 2.*got 1"):
+    with pytest.raises(InvalidValue, match=r"window >= 2.*got 1"):
         NoiseScale(window=1)

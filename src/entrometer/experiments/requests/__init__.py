@@ -1,50 +1,23 @@
 """Requests for passes: what an experiment asks for, and how each is run."""
 
-from entrometer.experiments.requests.passes import (
-    Concentration,
-    Forward,
-    Jvp,
-    Jvp2,
-    UpdateTables,
-)
-from entrometer.experiments.requests.request import (
-    NOT_IN_KEY,
-    Request,
-    Responses,
-    Subject,
-    Worker,
-)
-from entrometer.experiments.requests.responses import (
-    Draw,
-    Minibatch,
-    Recorded,
-    Source,
-    read_batch,
-    read_draws,
-)
-from entrometer.experiments.requests.sharded import ShardedSum, ShardedTable, Summands
-from entrometer.experiments.requests.step import PolicyAfterStep, Step
-
-__all__ = [
-    "NOT_IN_KEY",
-    "Concentration",
-    "Draw",
-    "Forward",
-    "Jvp",
-    "Jvp2",
-    "Minibatch",
-    "PolicyAfterStep",
-    "Recorded",
-    "Request",
-    "Responses",
-    "ShardedSum",
-    "ShardedTable",
-    "Source",
-    "Step",
-    "Subject",
-    "Summands",
-    "UpdateTables",
-    "Worker",
-    "read_batch",
-    "read_draws",
-]
+from entrometer.experiments.requests.passes import Concentration as Concentration
+from entrometer.experiments.requests.passes import Forward as Forward
+from entrometer.experiments.requests.passes import Jvp as Jvp
+from entrometer.experiments.requests.passes import Jvp2 as Jvp2
+from entrometer.experiments.requests.passes import UpdateTables as UpdateTables
+from entrometer.experiments.requests.request import NOT_IN_KEY as NOT_IN_KEY
+from entrometer.experiments.requests.request import Request as Request
+from entrometer.experiments.requests.request import Responses as Responses
+from entrometer.experiments.requests.request import Subject as Subject
+from entrometer.experiments.requests.request import Worker as Worker
+from entrometer.experiments.requests.responses import Draw as Draw
+from entrometer.experiments.requests.responses import Minibatch as Minibatch
+from entrometer.experiments.requests.responses import Recorded as Recorded
+from entrometer.experiments.requests.responses import Source as Source
+from entrometer.experiments.requests.responses import read_batch as read_batch
+from entrometer.experiments.requests.responses import read_draws as read_draws
+from entrometer.experiments.requests.sharded import ShardedSum as ShardedSum
+from entrometer.experiments.requests.sharded import ShardedTable as ShardedTable
+from entrometer.experiments.requests.sharded import Summands as Summands
+from entrometer.experiments.requests.step import PolicyAfterStep as PolicyAfterStep
+from entrometer.experiments.requests.step import Step as Step

@@ -78,30 +78,31 @@ class Worker:
     def __init__(self, store: Path) -> None:
         """Read inputs from, and write results to, the store in this directory."""
         self.store = store
-        self._loaded: tuple[Subject, Checkpoint] | None = None
-        self._policy: tuple[Subject, Policy] | None = None
+        self._subject: Subject | None = None
+        self._policy: Policy | None = None
+        self._checkpoint: Checkpoint | None = None
         self._directions: dict[tuple[str, bool], dict[str, Tensor]] = {}
 
-    def checkpoint(self, subject: Subject) -> Checkpoint:
-        """Return the checkpoint of a subject; load it unless it was the last one."""
-        if self._loaded is None or self._loaded[0] != subject:
-            # Released first: two models need not fit in memory.
-            self._loaded = None
-            loaded = load_checkpoint(subject.path, **subject.loading)
-            if subject.advanced is not None:
-                loaded = subject.advanced.apply(loaded, self.store)
-            self._loaded = (subject, loaded)
-        return self._loaded[1]
-
     def policy(self, subject: Subject) -> Policy:
-        """Return the policy of a subject, which need not have an optimizer."""
-        # Shared with `checkpoint`, so that the model is in memory once.
-        if subject.optimizer:
-            return self.checkpoint(subject).policy
-        if self._policy is None or self._policy[0] != subject:
-            self._policy = None
-            self._policy = (subject, load_policy(subject.path, **subject.loading))
-        return self._policy[1]
+        """Return the policy of a subject; load it unless it was the last one."""
+        if self._subject != subject or self._policy is None:
+            # Released first: two models need not fit in memory.
+            self._subject = self._policy = self._checkpoint = None
+            if subject.optimizer:
+                loaded = load_checkpoint(subject.path, **subject.loading)
+                if subject.advanced is not None:
+                    loaded = subject.advanced.apply(loaded, self.store)
+                self._checkpoint, self._policy = loaded, loaded.policy
+            else:
+                self._policy = load_policy(subject.path, **subject.loading)
+            self._subject = subject
+        return self._policy
+
+    def checkpoint(self, subject: Subject) -> Checkpoint:
+        """Return the checkpoint of a subject that has an optimizer."""
+        self.policy(subject)
+        assert self._checkpoint is not None, subject
+        return self._checkpoint
 
     def directions(
         self, steps: "Sequence[Step]", *, history: bool = False

@@ -1,5 +1,6 @@
 """Responses as requests: drawn from a policy, or recorded by a training."""
 
+import os
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -9,10 +10,12 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from entrometer.errors import InvalidValue
 from entrometer.experiments.requests.request import (
     NOT_IN_KEY,
     Request,
     Responses,
+    Subject,
     Worker,
 )
 from entrometer.experiments.update_batch import (
@@ -22,7 +25,9 @@ from entrometer.experiments.update_batch import (
     sampled_batch,
 )
 from entrometer.interventions import PLAIN
-from entrometer.policy import sample
+from entrometer.passes.forward import forward
+from entrometer.policy import Policy, VllmServer, eos_tokens, sample
+from entrometer.policy.adapter import CONFIG as ADAPTER_CONFIG
 from entrometer.runs import (
     Rollouts,
     read_rollouts,
@@ -73,6 +78,10 @@ class Draw(Request, _Grouped):
     """Weight of the format in the reward; the answer has weight 1."""
     code: str = ""
     """Content key of the task's code if a user wrote it: it decides the rewards."""
+    sampled_by: str = "policy"
+    """`policy` for this package's own sampling, or `vllm`, whose numerics differ."""
+    server: str = field(default="", metadata=NOT_IN_KEY)
+    """Address of the vLLM server; empty for this package's own sampling."""
 
     # Sampling goes token by token.
     forwards = 2.0
@@ -122,14 +131,19 @@ class Draw(Request, _Grouped):
         every = judge.problems(Split(self.split), max(self.problems) + 1)
         problems = [every[i] for i in self.problems]
         # Tokenized here: the plan loads no tokenizer.
-        rollouts = sample(
-            policy,
-            [policy.tokenizer(judge.prompt(p))["input_ids"] for p in problems],
-            prompt_ids=self.problems,
-            temperature=self.temperature,
-            max_tokens=self.max_tokens,
-            seed=np.array(self.seeds),
-        )
+        prompts = [policy.tokenizer(judge.prompt(p))["input_ids"] for p in problems]
+        settings: dict[str, Any] = {
+            "prompt_ids": self.problems,
+            "temperature": self.temperature,
+            "max_tokens": self.max_tokens,
+            "seed": np.array(self.seeds),
+        }
+        if self.server:
+            rollouts = _from_server(
+                self.server, self.subject, policy, prompts, settings
+            )
+        else:
+            rollouts = sample(policy, prompts, **settings)
         scores = [
             judge.score(problem, text)
             for problem, text in zip(problems, rollouts.text, strict=True)
@@ -233,6 +247,40 @@ def read_batch(batch: Responses, store: Path) -> Batch:
         return sampled_batch(read_rollouts(batch.path(store)))
     assert isinstance(batch, Recorded), batch
     return recorded_batch(read_update(batch.path), batch.intervention or PLAIN)
+
+
+# Bfloat16 in the server differs by about 0.02 nats per token from float32 here, another
+# model by more than 1.
+_SAME_POLICY = 0.25
+
+
+def _from_server(
+    address: str,
+    subject: Subject,
+    policy: Policy,
+    prompts: list[list[int]],
+    settings: dict[str, Any],
+) -> Rollouts:
+    server = VllmServer(url=address, api_key=os.environ.get("VLLM_API_KEY"))
+    if (Path(subject.path) / ADAPTER_CONFIG).is_file():
+        # Named by content: adapters of several checkpoints are served side by side.
+        model = f"entrometer-{subject.weights[:24]}"
+        server.load_adapter(model, Path(subject.path))
+    else:
+        model = server.served_model()
+    rollouts = server.sample(prompts, model=model, eos=eos_tokens(policy), **settings)
+    # A server does not say which weights it serves, but its log-probs do.
+    few = rollouts.select(slice(4))
+    ours = forward(policy, few).S
+    apart = float(np.abs(ours - np.concatenate(few.engine_logprobs or ())).mean())
+    if not apart <= _SAME_POLICY:
+        raise InvalidValue(
+            f"expected {address} to sample from {subject.path}, got log-probs that "
+            f"differ by {apart:.2g} nats per token on average; serve this checkpoint's "
+            "model, and with --logprobs-mode processed_logprobs unless the temperature "
+            "is 1"
+        )
+    return rollouts
 
 
 @cache

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from entrometer.runs.tables.signal import UpdateSignal
+from entrometer.runs.tables.subjects import OfUpdate
 
 
 class Told(NamedTuple):
@@ -21,12 +22,9 @@ class Told(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Outcome:
+class Outcome(OfUpdate):
     """What one step under an intervention does to entropy or to expected reward."""
 
-    checkpoint: str
-    update: str
-    """Name of the update batch: `recorded`, or `sampled-` and its seed."""
     minibatch: str
     """`j/J`: the j-th of J parts, after plain steps on the others before it."""
     step: int
@@ -113,11 +111,9 @@ class Outcome:
 
 
 @dataclass(frozen=True, kw_only=True)
-class FrontierPoint:
+class FrontierPoint(OfUpdate):
     """The best choice of tokens at a price of entropy."""
 
-    checkpoint: str
-    update: str
     minibatch: str
     eta: float
     price: float

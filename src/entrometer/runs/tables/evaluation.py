@@ -2,17 +2,17 @@
 
 from dataclasses import dataclass, field
 
+from entrometer.runs.tables.subjects import OfCheckpoint
+
 
 @dataclass(frozen=True, kw_only=True)
-class Evaluated:
+class Evaluated(OfCheckpoint):
     """One quantity of one checkpoint; the problems are the independent units.
 
     `x`, `x_se`, `x_low` and `x_high` are an estimate, its standard error and its 95%
     interval, clustered by problem.
     """
 
-    checkpoint: str
-    """Name of the checkpoint."""
     step: int
     """Optimizer steps of the checkpoint."""
     quantity: str

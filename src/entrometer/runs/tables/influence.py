@@ -10,16 +10,13 @@ not measured.
 from dataclasses import dataclass, field
 
 from entrometer.runs.tables.signal import UpdateSignal
+from entrometer.runs.tables.subjects import OfUpdate
 
 
 @dataclass(frozen=True, kw_only=True)
-class Token:
+class Token(OfUpdate):
     """A token of an update, one row each, in the order of the responses."""
 
-    checkpoint: str
-    """Name of the checkpoint."""
-    update: str
-    """Name of the update batch: `recorded`, or `sampled-` and its seed."""
     response: int
     """Number of its response in the batch."""
     group: int
@@ -48,11 +45,9 @@ class Token:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Response:
+class Response(OfUpdate):
     """A response of an update, as text."""
 
-    checkpoint: str
-    update: str
     response: int
     group: int
     prompt_text: str
@@ -62,11 +57,9 @@ class Response:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Balance:
+class Balance(OfUpdate):
     """Where the slope along an update comes from: rows that add up to `total`."""
 
-    checkpoint: str
-    update: str
     precision: str
     step: int
     """Optimizer steps of the checkpoint."""
@@ -88,11 +81,9 @@ class Balance:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Group:
+class Group(OfUpdate):
     """Influence summed over tokens that have something in common."""
 
-    checkpoint: str
-    update: str
     objective: str
     by: str
     """`response`, `prompt`, `advantage`, `position` or `kind`."""
@@ -106,11 +97,9 @@ class Group:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Score:
+class Score(OfUpdate):
     """How well a cheap score ranks tokens by their measured influence on entropy."""
 
-    checkpoint: str
-    update: str
     level: str
     """`token` or `response`."""
     score: str
@@ -128,11 +117,9 @@ class Score:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Diagonal:
+class Diagonal(OfUpdate):
     r"""How much of the batch's slope a diagonal kernel carries, with U for E."""
 
-    checkpoint: str
-    update: str
     block: str
     """`self`, `prompt` (others to the same prompt) or `other` (prompts)."""
     value: float
@@ -141,11 +128,9 @@ class Diagonal:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Removal:
+class Removal(OfUpdate):
     """Tokens taken out of the loss: what was predicted, and what happened."""
 
-    checkpoint: str
-    update: str
     by: str
     """How they were chosen, on other prompts than those that judge."""
     share: float

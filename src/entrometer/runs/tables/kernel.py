@@ -8,13 +8,13 @@ measured.
 from dataclasses import dataclass, field
 
 from entrometer.runs.tables.signal import UpdateSignal
+from entrometer.runs.tables.subjects import OfCheckpoint, OfUpdate
 
 
 @dataclass(frozen=True, kw_only=True)
-class Block:
+class Block(OfCheckpoint):
     """Mean of one block of the kernel: all pairs of one kind."""
 
-    checkpoint: str
     metric: str
     block: str
     """`self`, `prompt` (another response to the same prompt) or `other` (prompts)."""
@@ -32,10 +32,9 @@ class Block:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Eigenvalue:
+class Eigenvalue(OfCheckpoint):
     """An eigenvalue of the kernel, the largest first."""
 
-    checkpoint: str
     metric: str
     method: str
     """`dense`, `matrix-free` or `sketch`."""
@@ -47,10 +46,9 @@ class Eigenvalue:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Growth:
+class Growth(OfCheckpoint):
     r"""How elements grow with length: $\log|K|$ on $\log T$ (or $\log\sqrt{TT'}$)."""
 
-    checkpoint: str
     metric: str
     block: str
     power: float
@@ -59,10 +57,9 @@ class Growth:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Element:
+class Element(OfCheckpoint):
     """An element of the kernel, from a random sample of each block."""
 
-    checkpoint: str
     metric: str
     block: str
     length: float
@@ -71,11 +68,9 @@ class Element:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Prediction:
+class Prediction(OfUpdate):
     r"""Predicted and measured change $\delta S$ of one held-out response."""
 
-    checkpoint: str
-    update: str
     eta: float
     response: int
     length: int
@@ -87,10 +82,9 @@ class Prediction:
 
 
 @dataclass(frozen=True, kw_only=True)
-class SketchError:
+class SketchError(OfCheckpoint):
     """Error of a sketched kernel, by its size."""
 
-    checkpoint: str
     metric: str
     m: int
     """Buckets."""
@@ -101,10 +95,9 @@ class SketchError:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Whole:
+class Whole(OfCheckpoint):
     """Summary statistics of the kernel of a checkpoint."""
 
-    checkpoint: str
     metric: str
     step: int
     responses: int

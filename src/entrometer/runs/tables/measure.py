@@ -8,16 +8,13 @@ standard error and the ends of its interval; NaN means not measured.
 from dataclasses import dataclass, field
 
 from entrometer.runs.tables.signal import UpdateSignal
+from entrometer.runs.tables.subjects import OfCheckpoint, OfUpdate
 
 
 @dataclass(frozen=True, kw_only=True)
-class Change:
+class Change(OfUpdate):
     """Entropy change at one learning rate, observed and predicted."""
 
-    checkpoint: str
-    """Name of the checkpoint."""
-    update: str
-    """Name of the update batch: `recorded`, or `sampled-` and its seed."""
     precision: str
     weighting: str
     """`sequence`, `per_decision` or `doubly_robust`."""
@@ -54,11 +51,9 @@ class Change:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Term:
+class Term(OfUpdate):
     """Quantities that do not depend on the learning rate, one row per estimator."""
 
-    checkpoint: str
-    update: str
     precision: str
     weighting: str
     baseline: str
@@ -100,11 +95,9 @@ class Term:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Variance:
+class Variance(OfUpdate):
     r"""Variance of $h'$, split into the parts of the two batches."""
 
-    checkpoint: str
-    update: str
     precision: str
     evaluation_prompts: int
     update_prompts: int
@@ -125,11 +118,9 @@ class Variance:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Needed:
+class Needed(OfUpdate):
     """Prompts that each estimator needs, relative to the sequence weights."""
 
-    checkpoint: str
-    update: str
     precision: str
     weighting: str
     baseline: str
@@ -146,11 +137,9 @@ class Needed:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ErrorStudy:
+class ErrorStudy(OfUpdate):
     r"""Relative error $(\delta h_1 - \Delta h)/|\Delta h|$ over synthetic batches."""
 
-    checkpoint: str
-    update: str
     precision: str
     pair: str
     """`matched` with its weighting, or `original`: sequence weights for the change and
@@ -166,10 +155,9 @@ class ErrorStudy:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Convergence:
+class Convergence(OfCheckpoint):
     """How an estimate of the entropy itself converges with the number of prompts."""
 
-    checkpoint: str
     precision: str
     estimator: str
     """`whole vocabulary`, or `sampled token`: the mean of -log p."""
@@ -183,10 +171,9 @@ class Convergence:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Sample:
+class Sample(OfCheckpoint):
     """A response as text. Untrusted: may hold control characters and markup."""
 
-    checkpoint: str
     prompt: int
     prompt_text: str
     response_text: str

@@ -2,19 +2,17 @@
 
 from dataclasses import dataclass
 
+from entrometer.runs.tables.subjects import OfUpdate
+
 
 @dataclass(frozen=True, kw_only=True)
-class UpdateSignal:
+class UpdateSignal(OfUpdate):
     """Whether an update says anything about its own batch, one row per update.
 
     A prompt group has signal if its responses differ in advantage. Without any such
     group the batch's policy gradient is 0, and AdamW steps on its momentum alone.
     """
 
-    checkpoint: str
-    """Name of the checkpoint."""
-    update: str
-    """Name of the update batch: `recorded`, or `sampled-` and its seed."""
     minibatch: str
     """`j/J`: the j-th of J parts of the update; `1/1` is the whole update."""
     groups: int
