@@ -9,6 +9,7 @@ after it.
 import argparse
 import hashlib
 import json
+import os
 import subprocess
 import sys
 import tempfile
@@ -66,7 +67,14 @@ def hashes(folder: Path) -> dict[str, dict[str, str]]:
         filled = settings.format(train=folder / "train", reference=REFERENCE)
         where = [] if verb == "eval" else ["--run", str(folder / name)]
         command = [sys.executable, "-m", "entrometer.cli", verb, *filled.split()]
-        subprocess.run([*command, *where], check=True, stdout=subprocess.DEVNULL)
+        # One thread: sums over several depend on how many there are.
+        environment = os.environ | {"OMP_NUM_THREADS": "1"}
+        subprocess.run(
+            [*command, *where],
+            check=True,
+            stdout=subprocess.DEVNULL,
+            env=environment,
+        )
         found |= {f"{name}/{k}": v for k, v in _tables(folder, name).items()}
     return found
 

@@ -438,11 +438,6 @@ def test_server_that_tells_no_version_still_serves(version):
         assert ask(fake.url).sampler.version == "unknown"
 
 
-def test_at_least_one_attempt():
-    with pytest.raises(InvalidValue, match="got 0 attempts"):
-        ask("http://127.0.0.1:8000", attempts=0)
-
-
 def test_first_failure_stops_the_rest():
     with (
         running(Fake(lambda request: (400, b"no"))) as fake,

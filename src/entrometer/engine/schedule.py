@@ -128,7 +128,7 @@ class Schedule:
         self._again(work, self._losses, LOSSES, why)
 
     def blocked(self) -> int:
-        """Return how many requests wait for failed ones, once the rest is done."""
+        """Return how many can never run because one they need failed; call it last."""
         return self.left - len(self.failed)
 
     def _again(self, work: Work, counts: Counter[str], most: int, why: str) -> None:

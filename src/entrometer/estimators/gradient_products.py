@@ -110,7 +110,7 @@ class UStatistic:
 
     @property
     def leave_one_out(self) -> Float[np.ndarray, " B"]:
-        r"""$U_{(-n)} = (BU - 2r_n)/(B - 2)$, the statistic without prompt n."""
+        r"""The statistic without prompt n, $(BU - 2r_n)/(B - 2)$; `rows` has $r_n$."""
         B = self.rows.size
         return (B * self.value - 2 * self.rows) / (B - 2)
 

@@ -115,7 +115,8 @@ def growth_with_length(
     r"""Return the slope $p$ of $\log|K_{ij}| = a + p\log\sqrt{T_iT_j}$, least squares.
 
     1 if the gradients of a response's tokens are independent, 2 if all are parallel;
-    NaN if all lengths are equal. The interval is a jackknife over prompts.
+    NaN if all lengths are equal. Fitted to the pairs of `block` with $K_{ij}\ne0$; the
+    interval is a jackknife over prompts.
     """
     T = np.log(length)
     x = (T[:, None] + T[None, :]) / 2

@@ -37,7 +37,8 @@ def noise_scale(
     Both moments are averaged over steps before the division: the estimate of $|G|^2$
     at one step can be near 0 or negative, so a mean of ratios does not converge. The
     unit is the prompt *group*, because the responses of a group share their baseline.
-    `noise_ratio` describes the interval.
+    `small` and `large` are as in `noise_scale_moments`, the interval as in
+    `noise_ratio`.
     """
     trace, G2 = noise_scale_moments(small, large, b=b, B=B)
     steps = trace.size

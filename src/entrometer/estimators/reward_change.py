@@ -128,7 +128,7 @@ def _require_groups(n: np.ndarray) -> None:
 def _mean_of_other_prompts(n: np.ndarray, r: np.ndarray) -> np.ndarray:
     if n.size < 2:
         raise InvalidValue(
-            f"expected at least 2 prompts for baseline='batch', got {n.size}; add "
-            "prompts or pass baseline='group'"
+            "expected at least 2 prompts for baseline='batch', the mean reward of the "
+            f"other prompts, got {n.size}; add prompts or pass baseline='group'"
         )
     return np.asarray((r.sum() - r) / (n.sum() - n))

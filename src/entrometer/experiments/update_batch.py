@@ -20,7 +20,10 @@ _ROUNDING = 1e-3
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Batch:
-    """Responses of an update, with the weight that its loss gives each token."""
+    """Responses of an update, with columns over the K tokens of all responses.
+
+    `alpha` and `gamma` are the weights that the loss gives S and H of a token.
+    """
 
     rollouts: Rollouts
     """Each prompt group has a prompt id that no other group has."""

@@ -107,7 +107,8 @@ def policy_batches(
 def head_of(policy: Policy, rollouts: Rollouts) -> VocabularyHead:
     """Return the policy's head at the temperature of the rollouts.
 
-    Raises for responses that were not drawn from the policy that is measured.
+    Raises if they were sampled with top-k or top-p, or if the policy is in training
+    mode. Which model sampled them is not checked.
     """
     # Every pass needs the head, so the checks that all passes share are here.
     sampler = rollouts.sampler

@@ -58,12 +58,8 @@ class VllmServer:
     api_key: str | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
-        """Raise for an address or settings that cannot be used."""
+        """Raise for an address that cannot be used."""
         require_address(self.url)
-        if self.attempts < 1:
-            raise InvalidValue(
-                f"expected at least one attempt, got {self.attempts} attempts; give 1"
-            )
 
     def sample(
         self,
@@ -292,7 +288,7 @@ class _Connection:
         as_json: bool = True,
     ) -> Any:
         """Return the answer, of at most `limit` bytes; retry passing failures."""
-        attempts = self.server.attempts
+        attempts = max(1, self.server.attempts)
         for attempt in range(attempts):
             if attempt:
                 time.sleep(self.server.pause * 2 ** (attempt - 1))

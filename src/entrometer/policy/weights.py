@@ -42,7 +42,7 @@ _BUFFER_BYTES = 2**28
 
 
 def weight_files(directory: Path, stem: str) -> list[Path]:
-    """Return the files that weights named `stem` are loaded from."""
+    """Return the safetensors files of weights `stem`: one, or an index's shards."""
     # One file first, then the shards of an index: the order of transformers.
     single = directory / f"{stem}.safetensors"
     index = directory / f"{stem}.safetensors.index.json"

@@ -22,6 +22,3 @@ def recipe(name: str) -> TrainConfig:
             f"{nearest_name(name, RECIPES)}"
         )
     return RECIPES[name]()
-
-
-__all__ = ["RECIPES", "qwen25_gsm8k", "recipe", "reference", "tiny_twin"]

@@ -258,7 +258,7 @@ def passes(runs: Runs) -> Plot | None:
 
 
 def prediction(runs: Runs) -> Plot | None:
-    """Entropy change of single updates, predicted and observed while training."""
+    """Predicted against observed entropy changes of updates; None if not logged."""
     groups = {r.name: _points(r) for r in runs if _measured(r).size}
     if not groups:
         return None

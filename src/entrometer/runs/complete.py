@@ -124,7 +124,7 @@ def verified(
 
 
 def present(path: Path) -> bool:
-    """Whether a file exists; raise if it differs from what a manifest lists."""
+    """Whether a file exists; raise if a manifest lists it as something else."""
     return is_sealed_file(path) or path.is_file()
 
 

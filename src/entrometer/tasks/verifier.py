@@ -133,7 +133,7 @@ class Verifier:
             )
         if self.memory_mib < _LEAST_MEMORY_MIB:
             raise InvalidValue(
-                f"expected at least {_LEAST_MEMORY_MIB} MiB, got "
+                f"expected at least {_LEAST_MEMORY_MIB} MiB to judge an answer, got "
                 f"memory_mib={self.memory_mib}; math-verify alone takes 70: raise it"
             )
         if self.length < 1:

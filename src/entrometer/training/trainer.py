@@ -86,9 +86,8 @@ class Trainer(FsdpTrainer, Intervened, GRPOTrainer):  # type: ignore[misc]
             if path is None:
                 damage = f", only damaged ones: {refused[0]}" if refused else ""
                 raise InvalidValue(
-                    f"expected a complete checkpoint in {self.run}, got "
-                    f"{len(refused)}{damage}. Restore one, or start a new run in "
-                    "another directory"
+                    f"expected a complete checkpoint in {self.run}, got none{damage}. "
+                    "Restore one, or start a new run in another directory"
                 )
             resume_from_checkpoint = str(path)
         self._resumed = bool(resume_from_checkpoint)

@@ -27,7 +27,7 @@ from entrometer.runs.columns import read_columns
 
 @dataclass(frozen=True, kw_only=True)
 class InterventionInputs:
-    """Requests for the tables that an intervention reads of an update batch."""
+    """Requests for S and H of an update batch, now and when the batch was formed."""
 
     here: UpdateTables
     """Under the policy that is updated."""

@@ -80,7 +80,7 @@ def change_from(first: Linearised, last: Linearised) -> Estimate:
 
 
 def read_graded(point: CheckpointPlan, store: Path) -> Graded:
-    """Return the responses of a checkpoint with their grades and tables."""
+    """Return a checkpoint's responses, their grades, and S and H of their tokens."""
     shards = [read_columns(request.path(store)) for request in point.grades]
     return Graded(
         rollouts=read_draws(point.draws, store),

@@ -163,7 +163,7 @@ class Spectrum(_OverSequences):
 
     @property
     def forwards(self) -> float:
-        """Cost per response: a backward pass and a jvp per Krylov vector."""
+        """Cost per response: for each Krylov vector, a backward pass and a jvp."""
         # The size of the space that ARPACK builds before it first tests convergence.
         products = min(self.rows, max(2 * self.count + 1, 20))
         return 4.2 * products

@@ -119,9 +119,10 @@ def one_batch_products(
 ) -> Float[np.ndarray, "U U"]:
     r"""Return products $X_n\cdot Y_m$ within the update batch, for its U-statistic.
 
-    $X_n = \overline{(S_g - \bar S_{-g})\nabla S_g}$ over the responses of prompt n, and
-    $Y_m$ as in `two_batch_products`: the statistic is $-\mathcal H'$, by this batch's
-    gradient alone.
+    $X_n = \overline{(S_g - \bar S_{-g})\nabla S_g}$ over the responses g of prompt n,
+    with $\bar S_{-g}$ the mean of S over the others, and $Y_m$ as in
+    `two_batch_products`: the statistic is $-\mathcal H'$, by this batch's gradient
+    alone.
     """
     rollouts = batch.rollouts
     responses = passes.layout(rollouts)

@@ -30,7 +30,7 @@ class MakeWorker:
 
     @property
     def modules(self) -> list[ModuleType]:
-        """Modules of the user's experiments, whose requests the workers run."""
+        """The user's experiments, sent as code: workers do not have their files."""
         return [
             module
             for name in experiment_names()

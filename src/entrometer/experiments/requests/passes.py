@@ -140,6 +140,6 @@ class Concentration(ShardedTable):
     batch: Source
 
     def columns(self, worker: Worker, rows: slice) -> dict[str, np.ndarray]:
-        """Run one forward pass."""
+        r"""Run one forward pass; return $\sum p^2$ and $\sum p^2(\log p + H)$."""
         rollouts = read_batch(self.batch, worker.store).some(rows).rollouts
         return passes.concentration(worker.policy(self.subject), rollouts)._asdict()

@@ -122,7 +122,10 @@ def read_fold_gradients(
 
 @dataclass(frozen=True, kw_only=True)
 class Adjoint(ShardedTable):
-    r"""S and H of the update batch, and derivatives along the folds' $\kappa P g_q$."""
+    r"""S and H of the update batch's tokens, and their derivatives along $\kappa P g$.
+
+    $g$: gradients of entropy and of reward by each fold, of mean length by each half.
+    """
 
     kind: ClassVar[str] = "adjoint"
     over: ClassVar[str] = "step.batch"

@@ -84,7 +84,7 @@ def gain(row: Outcome, plain: Outcome) -> Gain:
 
 
 def gains(point: Point, objective: str) -> list[Gain]:
-    """Return the gains of all trials of a point."""
+    """Return each trial's gain over plain in an objective, predicted and observed."""
     plain = point.reference.rows[objective]
     return [gain(option.rows[objective], plain) for option in trials(point)]
 

@@ -192,7 +192,7 @@ def remedies(runs: Sequence[CompareRun]) -> Table | None:
 def strengths(runs: Sequence[CompareRun]) -> Table | None:
     """Return the same settings at the other strengths that were predicted."""
     return _settings(
-        "How to get each intervention at the other strengths that were predicted",
+        "How to get each intervention at strengths that were predicted and not tried",
         [remedy for remedy, tried in _remedies(runs).items() if not tried],
     )
 

@@ -43,7 +43,7 @@ class Estimator(NamedTuple):
 
     @classmethod
     def of(cls, row: Change | Term) -> "Estimator":
-        """Return the estimator of a row."""
+        """Return how a row was estimated: its weighting, its baseline, and per what."""
         return cls(row.weighting, row.baseline, row.per)
 
     @property
@@ -234,12 +234,12 @@ def changes(run: MeasureRun) -> list[tuple[str, Table]]:
 def variances(runs: Sequence[MeasureRun]) -> Table | None:
     """Return where the variance of the slope comes from."""
     return _table(
-        "The part of h′ that this batch's gradient makes, ± one standard error over "
-        "both batches, and the shares of its variance from the prompts of the "
-        "evaluation E, of the update U and of both; the same for a given update; the "
-        "U-statistic of the update batch alone, nats per sequence, with the standard "
-        "errors of Hoeffding and of the jackknife, without ± if Hoeffding's variance, "
-        "an unbiased estimate, is negative",
+        "X̄·Ȳ: the part of h′ that this batch's gradient makes, ± one standard error "
+        "over both batches. V_X, V_Y, V_XY: shares of its variance from the prompts of "
+        "the evaluation E, of the update U and of both together. Given update: the "
+        "same, ± the error over E alone. One batch: the slope by the U-statistic of "
+        "the update batch alone, nats per sequence, ± Hoeffding's standard error, or "
+        "without ± if that unbiased variance is negative; last, the jackknife's",
         {
             "prompts E": cells.number("evaluation_prompts"),
             "prompts U": cells.number("update_prompts"),

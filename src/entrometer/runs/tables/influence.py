@@ -118,7 +118,10 @@ class Score(OfUpdate):
 
 @dataclass(frozen=True, kw_only=True)
 class Diagonal(OfUpdate):
-    r"""How much of the batch's slope a diagonal kernel carries, with U for E."""
+    """The batch's slope of its own entropy, summed over one kind of pair of responses.
+
+    The kinds add up to the slope; a diagonal kernel would keep only `self`.
+    """
 
     block: str
     """`self`, `prompt` (others to the same prompt) or `other` (prompts)."""
