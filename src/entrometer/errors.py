@@ -30,7 +30,7 @@ class EntrometerError(Exception):
 
 
 class ShapeMismatch(EntrometerError, ValueError):
-    """Arrays whose axes cannot belong to the same batch."""
+    """Arrays whose shapes do not fit together, as of two batches or two models."""
 
 
 class InvalidValue(EntrometerError, ValueError):
@@ -95,7 +95,7 @@ def nearest_name(name: str, known: Iterable[str]) -> str:
 
 
 def require_address(url: str) -> None:
-    """Raise for what is no address of a server, or has a password in it."""
+    """Raise unless `url` is an http(s) address without user and password."""
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise InvalidValue(

@@ -1,7 +1,7 @@
 import pytest
 
-from entrometer.cli import timing
-from entrometer.cli.timing import Line
+from entrometer.cli import train_plan as timing
+from entrometer.cli.train_plan import Line
 
 
 @pytest.fixture

@@ -106,7 +106,7 @@ def test_of_several_evaluations_the_largest_is_shown(training):
 
 def test_metrics_without_steps_are_refused(training):
     write_metrics(training / "metrics.parquet", {"loss": np.array([1.0])})
-    with pytest.raises(InvalidValue, match="no column `step`"):
+    with pytest.raises(InvalidValue, match="training with logged steps, got none"):
         read_runs([training], KINDS)
 
 

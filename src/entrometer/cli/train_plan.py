@@ -1,13 +1,14 @@
 """What a training would do, and roughly how long it would take."""
 
 import math
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from random import Random
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from entrometer.cli.timing import Line, seconds
 from entrometer.errors import EntrometerError
 from entrometer.estimators import GradientWeights
 from entrometer.passes import vjp
@@ -121,3 +122,35 @@ def _demonstrations(
             version="",
         ),
     )
+
+
+class Line(NamedTuple):
+    r"""Seconds of n pieces, $a + bn$."""
+
+    fixed: float
+    each: float
+
+    def at(self, count: int) -> float:
+        """Seconds of so many."""
+        return self.fixed + self.each * count
+
+    @classmethod
+    def through(cls, work: Callable[[int], object], counts: tuple[int, int]) -> "Line":
+        """The line through the times of two amounts; neither part is below 0."""
+        few, more = counts
+        at_few, _ = seconds(lambda: work(few))
+        if more <= few:
+            return cls(0.0, at_few / few)
+        at_more, _ = seconds(lambda: work(more))
+        each = max(0.0, (at_more - at_few) / (more - few))
+        # All of it to the pieces where a fixed part would come out negative.
+        if at_few < each * few:
+            return cls(0.0, at_more / more)
+        return cls(at_few - each * few, each)
+
+
+def seconds(work: Callable[[], Any]) -> tuple[float, Any]:
+    """How long something takes, and what it gives."""
+    began = time.perf_counter()
+    result = work()
+    return time.perf_counter() - began, result

@@ -30,7 +30,7 @@ class PairSum(NamedTuple):
 def block_mask(
     prompt: Int[np.ndarray, " N"], block: BlockName
 ) -> Bool[np.ndarray, "N N"]:
-    """Return which ordered pairs are in a block; the three blocks cover all pairs."""
+    """Return which ordered pairs are in a block; each pair is in one of `BLOCKS`."""
     same: np.ndarray = prompt[:, None] == prompt[None, :]
     itself = np.eye(prompt.size, dtype=bool)
     return {"self": itself, "prompt": same & ~itself, "other": ~same}[block]

@@ -146,7 +146,7 @@ class Tables(NamedTuple):
 
 
 class Tangents(NamedTuple):
-    r"""Directional derivatives of the tables along $v$."""
+    r"""Directional derivatives of each token's log-prob and entropy, along $v$."""
 
     dS: Column
     r"""$\nabla_v S_k$."""

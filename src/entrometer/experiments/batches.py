@@ -143,7 +143,7 @@ def draw(
     seeds: np.ndarray,
     format_weight: float = 0.0,
 ) -> Draw:
-    """Return the request for responses to problems of the task, by their index."""
+    """Return the request that draws and scores responses to problems, by index."""
     judge = task(config.task, **config.task_settings())
     every = judge.problems(config.split, config.problems or None)
     if len(every) < config.problems:

@@ -90,8 +90,8 @@ def add_remedy(name: str, remedy: Remedy) -> None:
 def _require_usable(name: str, remedy: Remedy) -> None:
     if not name or set(name) & set(":,= "):
         raise InvalidValue(
-            f"expected a name without colon, comma, equals sign or space, got {name!r};"
-            " rename it: settings follow a name after a colon"
+            f"expected an intervention's name without `:,=` or space, got {name!r}; "
+            "rename it: settings follow as `name:setting=value`"
         )
     settings = _defaults(remedy.function)
     wrong = [k for k, v in settings.items() if not isinstance(v, int | float)]

@@ -153,7 +153,7 @@ def put_fresh_adapter(
     names of adapted layers, by default every linear layer but the head.
     """
     if rank < 1 or std < 0:
-        raise InvalidValue(f"expected rank >= 1 and std >= 0; got {rank} and {std}.")
+        raise InvalidValue(f"expected LoRA rank >= 1, std >= 0; got {rank}, {std}")
     dtype = next(model.parameters()).dtype
     config = LoraConfig(
         r=rank,

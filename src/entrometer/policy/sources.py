@@ -64,7 +64,7 @@ def find_directory(source: str | Path) -> Path:
 
 
 def model_cache() -> Path:
-    """Return the directory of models with a name: $ENTROMETER_CACHE or ~/.cache."""
+    """Return where named models are: $ENTROMETER_CACHE, or ~/.cache/entrometer."""
     named = os.environ.get("ENTROMETER_CACHE") or "~/.cache/entrometer"
     return Path(named).expanduser()
 

@@ -32,7 +32,7 @@ class ServerUnavailable(EntrometerError, ConnectionError):
 
 
 class BadServerAnswer(EntrometerError, ValueError):
-    """A server's answer contains no usable response."""
+    """A server's answer cannot be used: for example, it has no valid response."""
 
 
 class _Completion(NamedTuple):

@@ -3,8 +3,9 @@
 from collections.abc import Callable
 
 from entrometer.errors import MissingKey, nearest_name
-from entrometer.recipes.qwen25_gsm8k import qwen25_gsm8k
-from entrometer.recipes.reference import reference, tiny_twin
+from entrometer.recipes.qwen25_gsm8k import qwen25_gsm8k as qwen25_gsm8k
+from entrometer.recipes.reference import reference as reference
+from entrometer.recipes.reference import tiny_twin as tiny_twin
 from entrometer.training.config import TrainConfig
 
 RECIPES: dict[str, Callable[[], TrainConfig]] = {

@@ -99,7 +99,7 @@ def _training(path: Path, name: str) -> TrainingRun:
     metrics = training_metrics(path)
     if "step" not in metrics:
         raise InvalidValue(
-            f"{path}: expected metrics by step, got no column `step`; train it first"
+            f"{path}: expected a training with logged steps, got none; train it first"
         )
     steps = metrics["step"]
     return FinishedRun(

@@ -43,7 +43,7 @@ _FAILED_WRITES = ("unexpected pos", "write failed", "failed writing", "os error"
 
 @contextmanager
 def naming_full_disk(directory: Path) -> Iterator[None]:
-    """Raise `NotWritten` with the file's name if a library cannot write it."""
+    """Turn a failed write by a library into `NotWritten` naming the newest file."""
     try:
         yield
     except EntrometerError:

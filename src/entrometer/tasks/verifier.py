@@ -146,8 +146,8 @@ class Verifier:
         """Return whether `answer`, untrusted text, equals `reference`.
 
         `reference` is a number such as `18`, `-7.5` or `1/2`, or an expression that
-        math-verify finds in a text. Raises `InvalidValue` if it is over a limit or has
-        no expression, and `VerifierUnavailable` if math-verify cannot run.
+        math-verify finds in a text. Raises `InvalidValue` if the reference is over a
+        limit or has no expression, and `VerifierUnavailable` if math-verify cannot run.
         """
         expected = _number(reference, self.length)
         if excess(answer, length=self.length, powers=expected is None):

@@ -35,12 +35,11 @@ def summarize(config: EvalConfig, tables: EvaluationTables) -> dict[str, Any]:
             f"({config.split.value} split), {config.responses} responses per problem.",
             f"pass@1 at step {last.step}: {_cell(last, '.3f')}{change}.",
         ],
-        # A list times False is empty: no warning.
         "warnings": [
-            f"{', '.join(cut)}: more than {_CUT:.0%} of the responses reach the length "
-            "limit and are graded as they stand; raise --max-tokens."
-        ]
-        * bool(cut),
+            f"{name}: more than {_CUT:.0%} of the responses reach the length limit and "
+            "are graded as they stand; raise --max-tokens."
+            for name in cut
+        ],
     }
 
 

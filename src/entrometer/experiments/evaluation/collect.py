@@ -116,7 +116,7 @@ def measures(sums: PromptSums, ks: Sequence[int]) -> dict[str, Linearised]:
 
 
 def per_response(sums: PromptSums, column: str) -> Linearised:
-    r"""Return the mean of a statistic over responses, $\sum x/\sum n$."""
+    r"""Return the mean of a column over responses, $\sum x/\sum n$, with its error."""
     n = sums.total("responses")
     mean = sums.total(column) / n
     # A ratio of two random sums: both contribute to the variance.

@@ -94,7 +94,7 @@ def _check(
 
 
 def removals(update: Updated, store: Path) -> Iterator[Removal]:
-    """Yield a row per choice of tokens, for entropy and for reward."""
+    """Yield the effect of each removal of tokens, on entropy and on reward."""
     held_out, columns = update.evaluation.half(1)
     eta = update.point.eta
     after = {}

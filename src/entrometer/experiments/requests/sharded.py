@@ -86,7 +86,7 @@ class ShardedSum(Request):
         return level
 
     def run(self, worker: Worker) -> None:
-        """Add up the rows or the shards, and conclude."""
+        """Compute and add up all rows, or add up the shards; write the result."""
         path = self.path(worker.store)
         if self.shards:
             paths = [shard.path(worker.store) for shard in self.shards]

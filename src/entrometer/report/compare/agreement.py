@@ -75,7 +75,7 @@ def trials(point: Point) -> list[Option]:
 
 
 def gain(row: Outcome, plain: Outcome) -> Gain:
-    """Return an intervention's gain over plain at the same point and objective."""
+    """Return the gain over plain in one objective, predicted and observed."""
     value = row.elsewhere - plain.elsewhere
     # The table has the other half's error of a change, not of a difference. The error
     # of the same prediction on the half that observes stands for it: it is as large.

@@ -32,7 +32,7 @@ Places = Float[np.ndarray, "_ 2 3"]
 
 
 def frontier(runs: Sequence[CompareRun]) -> Plot | None:
-    """One panel per point: interventions, below the best choice of tokens."""
+    """Reward against entropy, a panel per point: interventions and frontier."""
     every = [p for p in points(runs) if any(map(_known, (p.reference, *p.remedies)))]
     if not every:
         return None

@@ -192,7 +192,7 @@ class Code:
 
     @property
     def mantissas(self) -> int:
-        """Number of mantissas."""
+        """Number of values of $m$: those with `digits` digits."""
         return 9 * int(10 ** (self.digits - 1))
 
     @property

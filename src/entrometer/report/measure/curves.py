@@ -186,9 +186,10 @@ def terms(runs: Sequence[MeasureRun]) -> Table | None:
     """Return a table of h, h′, h″, η* and others, by the default estimator."""
     return _table(
         "Entropy h, slope h′ and curvature h″ along the update, nats per token, ± one "
-        "standard error; η* with 95% interval; power of |Δh| in η; smallest η at which "
-        "prediction and change agree within 5%; η at which half of the sample is left; "
-        "change that rounding alone makes",
+        "standard error; η* = 2|h′|/|h″|, the end of the linear regime, with 95% "
+        "interval; power of |Δh| in η; smallest η at which prediction and change agree "
+        "within 5%; η at which the effective sample is half of the responses; change "
+        "that rounding alone makes",
         {
             "step": cells.number("step"),
             "training's η": cells.number("learning_rate"),

@@ -43,9 +43,9 @@ def precision(runs: Sequence[MeasureRun]) -> Plot | None:
         "rate, both on log scales, with the share of the change that rounding "
         "alone makes.",
         caption=(
-            "If both come from one estimator, the error falls like η until rounding "
-            f"dominates; the smallest here is {number(errors[best], 2)} of the change, "
-            f"at {rate(etas[best])}.{omitted(shown, every)}"
+            "If prediction and change share an estimator, the error falls like η until "
+            f"rounding dominates; the smallest is {number(errors[best], 2)} of the "
+            f"change, at {rate(etas[best])}.{omitted(shown, every)}"
         ),
         table=table(
             "Relative error |ηh′ − Δh|/|Δh|, and rounding over |Δh|",

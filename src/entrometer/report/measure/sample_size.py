@@ -233,7 +233,8 @@ convergence = RowsFigure[MeasureTables, Convergence](
     "Absolute error of the estimated entropy in nats per token against the number "
     "of prompts, both on log scales: the 50th, 80th and 95th percentile over "
     "subsamples, for each estimator; a panel for each checkpoint.",
-    "Absolute error of the entropy, nats per token: percentiles over subsamples",
+    "Difference from the entropy of all prompts, nats per token: percentiles over "
+    "random draws of prompts",
     rows=lambda run: [
         (subject(run, row), row)
         for row in run.tables.convergence

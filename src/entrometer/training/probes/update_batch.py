@@ -106,7 +106,7 @@ class EffectiveSampleSize(Instrument):
         self._sums.append(torch.stack([m for c in columns for m in _moments(c)]))
 
     def update(self, trainer: Any, step: int) -> Mapping[str, float]:
-        """Return the effective sample sizes of the complete update."""
+        """Return effective samples by weight of tokens and responses, and by ratio."""
         local = torch.stack(self._sums).sum(dim=0)
         self._sums = []
         sums = trainer.accelerator.reduce(local, reduction="sum").tolist()
