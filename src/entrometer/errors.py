@@ -26,7 +26,7 @@ MOST = 1_000_000
 
 
 class EntrometerError(Exception):
-    """Root of the package's errors."""
+    """Base class of every error that Entrometer raises."""
 
 
 class ShapeMismatch(EntrometerError, ValueError):
@@ -34,11 +34,11 @@ class ShapeMismatch(EntrometerError, ValueError):
 
 
 class InvalidValue(EntrometerError, ValueError):
-    """A value outside the range in which the quantity is defined."""
+    """A value out of range, of the wrong type, or that does not fit the others."""
 
 
 class MissingKey(EntrometerError, KeyError):
-    """A name that is missing from a table, a registry or a parameter dict."""
+    """A name that is unknown or missing, as of a table, a column or a parameter."""
 
     def __str__(self) -> str:
         """Return the message as written."""
@@ -50,7 +50,7 @@ def require_types(settings: object, where: str = "") -> None:
     """Raise `InvalidValue` if a field of a dataclass has another type than declared.
 
     Settings come from JSON and from callers; a wrong type would otherwise raise a
-    `TypeError` in unrelated code. Numbers must be finite.
+    `TypeError` in unrelated code. Numbers must be finite. `where` starts the message.
     """
     assert is_dataclass(settings)
     hints = get_type_hints(type(settings))
@@ -95,12 +95,12 @@ def nearest_name(name: str, known: Iterable[str]) -> str:
 
 
 def require_address(url: str) -> None:
-    """Raise unless `url` is an http(s) address without user and password."""
+    """Raise unless `url` is an http(s) address without a user or a password."""
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise InvalidValue(
-            f"expected an address such as http://127.0.0.1:8000, got {url!r}; give the "
-            "root of the server"
+            f"expected an address such as http://127.0.0.1:8000, got {url!r}; write "
+            "it with http:// or https:// and a host"
         )
     if parts.username or parts.password:
         # Addresses are stored with a run's settings.

@@ -9,7 +9,7 @@ from typing import Any
 
 
 def plain(text: object) -> str:
-    """Return a text on one line, without characters that a terminal would obey."""
+    """Return the text on one line, with unprintable characters replaced by spaces."""
     spaced = "".join(c if c.isprintable() else " " for c in str(text))
     return " ".join(spaced.split())
 
@@ -17,7 +17,7 @@ def plain(text: object) -> str:
 def table(
     heads: Sequence[str], rows: Sequence[Sequence[str]], *, label_columns: int = 1
 ) -> str:
-    """Return columns under heads; the first `label_columns` are aligned to the left."""
+    """Return a text table; its first `label_columns` align left, the others right."""
     lines = [list(heads), *([plain(cell) for cell in row] for row in rows)]
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     return "\n".join(
@@ -30,20 +30,20 @@ def table(
 
 
 def interval(value: float, low: float, high: float, *, scale: float = 1.0) -> str:
-    """Return an estimate with its interval, each multiplied by `scale`."""
+    """Return the text `value [low, high]`, each number times `scale`, in 3 digits."""
     value, low, high = (scale * x for x in (value, low, high))
     return f"{value:+.3g} [{low:+.3g}, {high:+.3g}]"
 
 
 def clock(seconds: float) -> str:
-    """Return a time as 0:42, 12:00 or 1:30:00."""
+    """Return a number of seconds as the text 0:42, 12:00 or 1:30:00."""
     minutes, rest = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"
 
 
 def print_json(content: Any, *, indent: int | None = None) -> None:
-    """Print an object as JSON; numbers that JSON does not have become null."""
+    """Print values or a dataclass as JSON; NaN and infinity become null."""
     print(json.dumps(_jsonable(content), indent=indent, allow_nan=False))
 
 

@@ -70,7 +70,7 @@ def test_checkpoints_of_unlike_trainings_are_refused(trained, tmp_path, capsys):
 
 def test_a_checkpoint_that_is_not_there_is_told_the_nearest(trained, capsys):
     error = refusal(capsys, *at(trained, 22))
-    assert "no such directory. Did you mean 'checkpoint-2'?" in error
+    assert "name one that exists. Did you mean 'checkpoint-2'?" in error
 
 
 @pytest.mark.parametrize("others", [[], ["--run", "new"], ["--resume"]])

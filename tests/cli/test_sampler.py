@@ -86,5 +86,5 @@ def test_what_is_no_address_is_refused_before_anything_is_loaded(
     trained, tmp_path, capsys
 ):
     assert measure(tmp_path / "run", trained, "--sampler", "localhost:8000") == 2
-    assert "root of the server" in capsys.readouterr().err
+    assert "with http:// or https://" in capsys.readouterr().err
     assert not (tmp_path / "run").exists()

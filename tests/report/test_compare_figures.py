@@ -107,9 +107,9 @@ def test_the_caption_counts_what_is_beyond_noise(read, made):
     less = sum(o.observed_gain_high < 0 for o in cases)
     told = gains(read(made)).caption
     assert told.startswith(
-        f"Of {len(cases)} cases, one intervention at one point each, {more} keep"
+        f"Of {len(cases)} cases, one intervention at one minibatch each, {more} keep"
     )
-    assert f" and {less} lose entropy." in told
+    assert f" and {less} keep less entropy." in told
     assert more
     assert less
 

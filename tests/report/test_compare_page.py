@@ -202,7 +202,7 @@ def test_thirty_remedies_at_eight_points_are_drawn_in_seconds(tmp_path):
     page = write_report([run], tmp_path / "report.html", KINDS)
     assert time.process_time() - start < 20
     assert page.stat().st_size < 2_000_000
-    assert "Drawn are 4 of 8; the table has all." in page.read_text(encoding="utf-8")
+    assert "Drawn are 4 of 8 subjects, evenly" in page.read_text(encoding="utf-8")
 
 
 @pytest.mark.slow

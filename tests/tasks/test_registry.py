@@ -51,5 +51,5 @@ def test_a_user_adds_a_task_by_a_decorator_or_a_call():
 
 def test_a_name_stands_for_one_definition():
     register("gsm8k")(GSM8K)
-    with pytest.raises(InvalidValue, match=r"got 'gsm8k', which is .*gsm8k\.GSM8K"):
+    with pytest.raises(InvalidValue, match=r"'gsm8k', which has .*gsm8k\.GSM8K"):
         register("gsm8k")(lambda: GSM8K())

@@ -32,7 +32,7 @@ def load(
     precision: str = "float32",
     device: str = "cpu",
 ) -> "Checkpoint":
-    """Load a `checkpoint-N`: the policy, its AdamW state and its settings.
+    """Load a `checkpoint-N`: the policy, and AdamW's state, settings and learning rate.
 
     The files are compared with the checkpoint's manifest first, if it has one.
 
@@ -58,14 +58,14 @@ def run(
     engine: "Engine | None" = None,
     **settings: Any,
 ) -> Result:
-    """Run an experiment by name, one of your own registered ones among them.
+    """Run an experiment, built in or registered by you, and return its result.
 
     Args:
-        name: `measure`, `influence`, `kernel`, `compare`, or a registered name.
-        checkpoints: Directories `checkpoint-N`.
-        run: Directory of the results; by default runs/, with the experiment's and the
-            checkpoints' names and a hash of their content and the settings. An existing
-            run with the same checkpoints is resumed; finished passes are reused.
+        name: `eval`, `measure`, `influence`, `kernel`, `compare` or a registered name.
+        checkpoints: Directories `checkpoint-N`, or trainings for all of theirs.
+        run: Directory of the results; by default in runs/ (`eval`: in the training's),
+            named for the checkpoints, with a hash of their content and the settings. An
+            existing run of these checkpoints is resumed; finished passes are reused.
         store: Directory of the passes; by default in the run. Runs may share one.
         engine: Where passes run; this process by default.
         settings: Settings of the experiment, as `entrometer NAME --help` lists them; by
@@ -113,7 +113,7 @@ def _verb(name: str, summary: str) -> Callable[..., Result]:
     verb.__doc__ = f"""{summary}
 
     Args:
-        checkpoints: Directories `checkpoint-N`.
+        checkpoints: Directories `checkpoint-N`, or trainings for all of theirs.
         run: Directory of the results, as for `run`.
         store: Directory of the passes, as for `run`.
         engine: Where passes run, as for `run`.
@@ -132,7 +132,7 @@ influence = _verb(
 )
 kernel = _verb(
     "kernel",
-    "Measure the Fisher kernel between responses: how one moves another.",
+    "Measure how a step on one response changes another's log-prob: the kernel.",
 )
 evaluate = _verb("eval", "Evaluate checkpoints: pass@k, format, length and entropy.")
 compare = _verb(

@@ -26,7 +26,7 @@ class Ticker:
     """Shows how much of a long run is done, its rate and the time left."""
 
     def __init__(self, log: Path | None = None) -> None:
-        """Write to the terminal, and to a log file if one is given."""
+        """Write to standard error, and to a log file if one is given."""
         self._log = log
         self._terminal = sys.stderr.isatty()
         self._began: dict[str, tuple[float, float]] = {}
@@ -57,7 +57,7 @@ class Ticker:
         self.tick(stage, step, steps, ", ".join(shown))
 
     def work(self, stage: str, status: "Status") -> None:
-        """Print how many of an engine's passes are done, and how fast."""
+        """Show the share of an engine's work that is done, passes left and tokens/s."""
         done, total = status.done, status.total
         parts = [f"{done / total:.0%}" if total else "", f"{status.left} passes to go"]
         if status.seconds:
@@ -69,7 +69,7 @@ class Ticker:
         self._show(stage, done, total, ", ".join(filter(None, parts)), status.note)
 
     def tick(self, stage: str, done: int, total: int, note: str) -> None:
-        """Show that `done` of `total` are done."""
+        """Show that `done` of a stage's `total` steps are done, with a note."""
         # A call without progress only carries a note, such as a file computed again.
         noted = self._done.get(stage, 0) == done
         self._done[stage] = done

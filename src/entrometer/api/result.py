@@ -48,7 +48,7 @@ class Finished(ABC):
         """Return a table that exists."""
 
     def arrow(self, name: str | None = None) -> pa.Table:
-        """Return a table; the main one by default."""
+        """Return a table as a pyarrow table; the main one by default."""
         name = self.names[0] if name is None else name
         if name not in self.names:
             raise InvalidValue(
@@ -58,12 +58,12 @@ class Finished(ABC):
         return self._read(name)
 
     def frame(self, name: str | None = None) -> "pandas.DataFrame":
-        """Return a table as a pandas frame."""
+        """Return a table as a pandas frame; the main one by default."""
         _require("pandas")
         return self.arrow(name).to_pandas()
 
     def polars(self, name: str | None = None) -> "polars.DataFrame":
-        """Return a table as a polars frame."""
+        """Return a table as a polars frame; the main one by default."""
         _require("polars")
         import polars
 
@@ -71,7 +71,7 @@ class Finished(ABC):
 
     @property
     def figures(self) -> "dict[str, Figure]":
-        """Every figure by the name of its file, to be shown in a notebook."""
+        """Every figure, to be shown in a notebook, by the stem of its file's name."""
         from entrometer.report import draw_figures
 
         drawn = draw_figures(self.path, kinds=run_kinds())
@@ -80,13 +80,13 @@ class Finished(ABC):
     def write_figures(
         self, directory: str | Path, formats: Sequence[str] = ("svg", "png")
     ) -> list[Path]:
-        """Write every figure for a paper, as any of svg, png and pdf."""
+        """Write every figure as any of svg, png and pdf; return the files' paths."""
         from entrometer.report import write_figures
 
         return write_figures(self.path, Path(directory), formats, kinds=run_kinds())
 
     def report(self, out: str | Path | None = None) -> Path | None:
-        """Write the page, by default into the run; None if a package is missing."""
+        """Write report.html in the run, or `out`; None without matplotlib or jinja2."""
         if find_spec("matplotlib") is None or find_spec("jinja2") is None:
             print(
                 "entrometer: no report, which needs matplotlib and jinja2: "
@@ -100,7 +100,7 @@ class Finished(ABC):
         return write_report([self.path], path, kinds=run_kinds())
 
     def page(self, height: int = 720) -> "Page":
-        """Return the report for a notebook, in a frame of so many pixels."""
+        """Return the report for a notebook, in a frame of `height` pixels."""
         from entrometer.report import report_page
 
         return Page(report_page([self.path], kinds=run_kinds()), height)
@@ -198,7 +198,7 @@ def read(path: str | Path) -> Result | Trained:
 
 
 class Figure:
-    """A picture for a notebook."""
+    """An SVG figure that a notebook shows."""
 
     def __init__(self, svg: str) -> None:
         self.svg = svg
@@ -208,7 +208,7 @@ class Figure:
 
 
 class Page:
-    """A page for a notebook, in a sandboxed frame of its own."""
+    """An HTML page that a notebook shows in a sandboxed frame."""
 
     def __init__(self, html: str, height: int) -> None:
         self.html, self.height = html, height
@@ -224,5 +224,5 @@ def _require(package: str) -> None:
     if find_spec(package) is None:
         raise InvalidValue(
             f"expected {package} for its frames, which is not installed: "
-            f"pip install {package}; arrow() needs none"
+            f"pip install {package}; arrow() works without it"
         )

@@ -89,8 +89,8 @@ def expanded(checkpoints: Sequence[str]) -> tuple[str, ...]:
 def run_directory(experiment: Experiment[Any, Any], config: CheckpointConfig) -> Path:
     """Return the default run directory: one per content of checkpoints and settings.
 
-    The name has the verb, the checkpoints with their training's directory, and eight
-    digits of a hash of their content and of the settings.
+    It is in `runs/`, or for `eval` in the training. Its name has the verb, training and
+    checkpoints, and eight digits of a hash of their content and of the settings.
     """
     # Imported late: content keys need torch, and `--help` should not wait for it.
     from entrometer.experiments.inputs import run_key
@@ -128,8 +128,8 @@ def require_known(
         if not path.is_dir():
             beside = [p.name for p in path.parent.glob("*") if p.is_dir()]
             raise InvalidValue(
-                f"expected a checkpoint in {path}, got no such directory."
-                f"{nearest_name(path.name, beside)}"
+                f"expected a checkpoint in {path}, got no such directory; "
+                f"name one that exists.{nearest_name(path.name, beside)}"
             )
     for name, unknown in _UNKNOWN.items():
         if settings[name] == unknown:

@@ -49,7 +49,7 @@ class Pullback(NamedTuple):
 
 
 def jvp(f: TableFunction, params: Vector, direction: Vector) -> Tangents:
-    r"""Return $\nabla_v f = \frac{d}{d\eta} f(\theta + \eta v)|_{\eta=0}$.
+    r"""Return $f$ and $\nabla_v f = \frac{d}{d\eta} f(\theta + \eta v)|_{\eta=0}$.
 
     One pass in forward mode: no graph is kept.
     """
@@ -60,7 +60,7 @@ def jvp(f: TableFunction, params: Vector, direction: Vector) -> Tangents:
 
 
 def jvp2(f: TableFunction, params: Vector, direction: Vector) -> SecondTangents:
-    r"""Return the first and second derivatives of $f(\theta + \eta v)$ in $\eta$ at 0.
+    r"""Return $f(\theta + \eta v)$ and its first two derivatives in $\eta$ at 0.
 
     A jvp in a jvp along the same $v$. Layer norms are replaced by ones with a correct
     second derivative; torch's second derivatives of batch and instance norm and of
@@ -79,7 +79,7 @@ def jvp2(f: TableFunction, params: Vector, direction: Vector) -> SecondTangents:
 
 
 def vjp(f: TableFunction, params: Vector, cotangents: Sequence[Tensor]) -> Pullback:
-    r"""Return $\nabla_\theta \sum_i c_i \cdot f_i(\theta)$ with constant $c_i$.
+    r"""Return $f$ and $\nabla_\theta \sum_i c_i \cdot f_i(\theta)$ with constant $c_i$.
 
     One pass in reverse mode. A parameter that `f` does not reach has gradient 0.
     """

@@ -34,7 +34,7 @@ def whiten(gradient: Vector, preconditioner: Vector) -> dict[str, Tensor]:
 
 
 def inner_products(left: Vector, right: Vector) -> Float64[Tensor, "A B"]:
-    r"""Return the products $\phi_i \cdot \phi_j$ of the rows of two tiles."""
+    r"""Return $\phi_i \cdot \phi_j$ for all rows $i$ of `left` and $j$ of `right`."""
     check_layout(
         {name: rows[0] for name, rows in left.items()},
         {name: rows[0] for name, rows in right.items()},

@@ -42,7 +42,7 @@ class Sketch:
             raise InvalidValue(f"expected at least one bucket; got m={self.m}.")
 
     def apply(self, rows: Vector) -> Float64[Tensor, "R {self.m}"]:
-        """Return the sketches of rows (R, ...), one parameter at a time."""
+        """Return the sketch of each row, over all parameters; tensors are (R, ...)."""
         if not rows or any(tensor.ndim < 1 for tensor in rows.values()):
             raise ShapeMismatch("expected rows (R, ...) of at least one parameter.")
         if len({len(tensor) for tensor in rows.values()}) > 1:
@@ -92,14 +92,14 @@ class Sketch:
 
 
 def fold(sketch: Float64[Tensor, "R M"], m: int) -> Float64[Tensor, "R {m}"]:
-    r"""Return the sketch of $m$ buckets from one of a multiple of $m$.
+    r"""Return the sketch with $m$ buckets from one with a multiple of $m$ buckets.
 
     Buckets that are equal modulo $m$ are added, $h'(j) = h(j) \bmod m$: again a uniform
     bucket with the same sign.
     """
     if m < 1 or sketch.shape[1] % m:
         raise InvalidValue(
-            f"expected buckets that divide the {sketch.shape[1]} of the sketch; got "
+            f"expected m to divide the {sketch.shape[1]} buckets of the sketch; got "
             f"m={m}."
         )
     return sketch.reshape(len(sketch), -1, m).sum(1)

@@ -75,7 +75,7 @@ class Update:
     def history_split(self, past_gradients: Sequence[Vector]) -> HistorySplit:
         r"""Split $v_\text{history}$ over past clipped gradients, newest first.
 
-        Parts and remainder sum to it.
+        The parts and the remainder add up to $v_\text{history}$.
         """
         parts = [self.past_part(g, age) for age, g in enumerate(past_gradients, 1)]
         remainder = dict(self.history)
@@ -111,7 +111,7 @@ def clip_scale(gradient: Vector, max_norm: float) -> float:
 def clipped(
     gradient: Vector, max_norm: float | None
 ) -> tuple[dict[str, Tensor], float]:
-    """Return the gradient after clipping, and its scale $c$; None does not clip."""
+    """Return the clipped gradient and its scale $c$; `max_norm` None does not clip."""
     if max_norm is None:
         return dict(gradient), 1.0
     c = clip_scale(gradient, max_norm)
@@ -119,6 +119,6 @@ def clipped(
 
 
 def identity_preconditioner(params: Vector) -> dict[str, Tensor]:
-    """Return $P = 1$ (SGD)."""
+    """Return SGD's preconditioner, $P = 1$ for every parameter."""
     # Expanded views of one number per parameter take no memory.
     return {name: p.new_ones(()).expand(p.shape) for name, p in params.items()}

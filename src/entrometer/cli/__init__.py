@@ -12,7 +12,7 @@ from entrometer.text import plain
 VERBS = {
     "demo": "See it in minutes: train a tiny policy, evaluate, measure, report.",
     "train": "Train a policy on a task by imitation, then Dr-GRPO; or resume a run.",
-    "import": "Convert a checkpoint of verl, OpenRLHF or DeepSpeed.",
+    "import": "Convert a verl, OpenRLHF or DeepSpeed checkpoint, or a prime-rl batch.",
     "report": "Write finished runs as one HTML page, and their figures as files.",
     "replay": "Run a finished run again from its saved settings; compare the tables.",
 }
@@ -39,7 +39,7 @@ _EXTRAS = {
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a verb; return 0 for success, 2 for a user's mistake, printed in one line."""
+    """Run a verb; return its exit code, or 2 for a mistake, printed in one line."""
     arguments = list(sys.argv[1:] if arguments is None else arguments)
     verb = arguments[0] if arguments else "--help"
     names = [*VERBS, *experiment_names()]

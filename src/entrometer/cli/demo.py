@@ -27,10 +27,10 @@ class Demo:
     """Directory of everything that it writes."""
 
     resume: Flag = False
-    """Go on with a demo that was stopped."""
+    """Resume a demo that was stopped."""
 
     seed: int = 0
-    """Of everything that is drawn."""
+    """Seed of everything that is drawn."""
 
     json: Flag = False
     """Print one JSON object instead of text."""

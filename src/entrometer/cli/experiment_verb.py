@@ -34,7 +34,7 @@ _REPORT = 0.4
 
 
 def run(experiment: Experiment[Any, Any], arguments: Sequence[str]) -> int:
-    """Do what the arguments ask of an experiment; return the exit code."""
+    """Run an experiment, or only print its settings or cost; return the exit code."""
     flags, config = resolve(experiment, arguments)
     if flags.print_config:
         print_json(config, indent=1)
@@ -82,9 +82,9 @@ def command_of(experiment: Experiment[Any, Any]) -> type[ExperimentFlags]:
         experiment.name, (), bases=bases, frozen=True, kw_only=True
     )
     command.__doc__ = (
-        f"{experiment.help}\n\nTask, level, problems, policy, temperature, length "
-        "limit and gradient clipping default to those of the training whose "
-        "config.json is next to the checkpoint."
+        f"{experiment.help}\n\nTask, level, problems (not eval), policy, temperature, "
+        "length limit, format weight, gradient clipping and intervention default to "
+        "those of the training whose config.json is next to the checkpoint."
     )
     return command
 
@@ -92,7 +92,7 @@ def command_of(experiment: Experiment[Any, Any]) -> type[ExperimentFlags]:
 def resolve(
     experiment: Experiment[Any, Any], arguments: Sequence[str]
 ) -> tuple[ExperimentFlags, Any]:
-    """Return the flags and the config: arguments over a run's or a training's."""
+    """Return flags and config: arguments, else the resumed run's or the training's."""
     name, command = experiment.name, command_of(experiment)
     # Parsed twice: the first time says whose settings are the defaults of the second.
     asked = parse(command, arguments, verb=name)

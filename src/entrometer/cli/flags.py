@@ -22,13 +22,13 @@ _BORDERS = re.compile(r"[─│╭╮╰╯]")
 
 @dataclass(frozen=True, kw_only=True)
 class CommonFlags:
-    """Flags of every verb that computes."""
+    """Flags of `train` and of every experiment."""
 
     dry_run: Flag = False
-    """Print what would be done, with its time and memory; write nothing."""
+    """Print the work left, its time and, of experiments, its memory; write nothing."""
 
     print_config: Flag = False
-    """Print the resolved settings as JSON, and do nothing."""
+    """Print the resolved settings as JSON, and do nothing else."""
 
     json: Flag = False
     """Print one JSON object instead of text."""
@@ -44,15 +44,15 @@ class ExperimentFlags(CommonFlags):
     checkpoints: Annotated[
         tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="CHECKPOINT...")
     ] = ()
-    """Checkpoint directories: a model or an adapter, with its AdamW state."""
+    """Checkpoints (model or adapter, with AdamW), or trainings for all of theirs."""
 
     run: Path | None = None
-    """Directory of the results; by default runs/, with the verb, the checkpoints' names
-    and a hash of their content and the settings."""
+    """Directory of the results; by default in runs/ (of eval: in the training's), with
+    the checkpoints' names and a hash of their content and the settings."""
 
     resume: Flag = False
-    """Resume the run in a directory with its checkpoints and settings; other settings,
-    but no other checkpoints, can be given."""
+    """Resume the run in --run or in the default directory, with its checkpoints and,
+    where no others are given, its settings."""
 
     store: Path | None = None
     """Directory of the passes; by default in the run directory. Runs may share one."""

@@ -1,4 +1,4 @@
-"""Turn a checkpoint of verl, OpenRLHF or DeepSpeed into one that every verb reads."""
+"""Convert checkpoints of verl, OpenRLHF and DeepSpeed, and batches of prime-rl."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,30 +14,30 @@ from entrometer.text import plain, print_json
 
 @dataclass(frozen=True, kw_only=True)
 class Import:
-    """Write weights, adapter and AdamW's moments as a Trainer's checkpoint."""
+    """Convert a checkpoint to a Trainer's, or a prime-rl batch to a recorded update."""
 
     source: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="SOURCE")]
     """verl's global_step_N; OpenRLHF's _actor; DeepSpeed's global_stepN. Or an update
     batch: prime-rl's token_exports/step_N."""
 
     out: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="OUT")]
-    """Checkpoint to write, which must not be there; of a batch, the run it goes to."""
+    """Checkpoint to write, which must not exist; for a batch, the run to add it to."""
 
     base: str | None = None
-    """The model that was trained, where the checkpoint does not hold it."""
+    """Name or path of the trained model, if the checkpoint does not hold it."""
 
     temperature: float = 1.0
-    """At which the responses of a batch were sampled."""
+    """Temperature at which the responses of a batch were sampled."""
 
     max_tokens: int | None = None
-    """Length limit of the responses of a batch; by default the longest."""
+    """Length limit of a batch's responses; by default the tokens of the longest."""
 
     json: Flag = False
     """Print one JSON object instead of text."""
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Carry the verb out."""
+    """Run the verb; return the exit code."""
     command = parse(Import, arguments, verb="import")
     from entrometer.importers import export_files
 
@@ -90,5 +90,5 @@ def _checkpoint(command: Import) -> dict[str, Any]:
 
 def _there(path: Path) -> InvalidValue:
     return InvalidValue(
-        f"expected to write {path}, got one that is there; name another, or remove it"
+        f"expected no {path}, got one that exists; name another, or remove it"
     )

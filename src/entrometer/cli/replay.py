@@ -25,13 +25,13 @@ from entrometer.training.config import read_config
 
 @dataclass(frozen=True, kw_only=True)
 class Replay:
-    """Run an experiment or a training again; exit with 1 if a table differs."""
+    """Run an experiment or training again; exit with 1 if a table or weight differs."""
 
     old: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")]
     """Directory of a finished run."""
 
     run: Path | None = None
-    """Directory of the new run; by default the old one's name with -replay."""
+    """Directory of the new run; by default the old one's path with -replay appended."""
 
     resume: Flag = False
     """Resume a replay that was stopped."""

@@ -23,13 +23,13 @@ class Write:
     """Directories of finished runs."""
 
     out: Path | None = None
-    """The page; by default report.html in the run, or here for several runs."""
+    """Page to write; by default report.html in the run, or in `.` for several runs."""
 
     figures: Path | None = None
-    """Directory to write every figure into as well; of several runs, a folder each."""
+    """Directory to also write every figure into; for several runs, a folder each."""
 
     formats: tuple[Literal["svg", "png", "pdf"], ...] = ("svg", "png")
-    """Kinds of files of each figure."""
+    """File formats of each figure."""
 
     inspect: Path | None = None
     """Directory to write the responses of an evaluation into as well, as logs of
@@ -40,7 +40,7 @@ class Write:
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Carry the verb out."""
+    """Run the verb; return the exit code."""
     command = parse(Write, arguments, verb="report")
     if not command.runs:
         raise InvalidValue("expected directories of finished runs, got none; name one")

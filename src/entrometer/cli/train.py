@@ -1,4 +1,4 @@
-"""Train a policy on a task: imitation, then Dr-GRPO; or go on with a run."""
+"""Train a policy on a task: imitation, then Dr-GRPO; or resume a run."""
 
 import argparse
 from collections.abc import Sequence
@@ -18,20 +18,20 @@ from entrometer.training.config import TrainConfig, read_config
 
 @dataclass(frozen=True, kw_only=True)
 class Train(CommonFlags):
-    """Train a policy on a task, or go on with a run that was stopped."""
+    """Train a policy on a task, or resume a run that was stopped."""
 
     run: Path | None = None
     """Directory of the run."""
 
     resume: Flag = False
-    """Go on with the run, whose settings are its own; `--resume DIRECTORY` is short for
+    """Resume the run in --run with its own settings; `--resume DIRECTORY` is short for
     `--run DIRECTORY --resume`."""
 
     additional_steps: int = 0
     """Dr-GRPO steps to add to a resumed run."""
 
     recipe: str | None = None
-    """Begin with the settings of a recipe: qwen25-gsm8k, reference or tiny-twin."""
+    """Start from the settings of a recipe: qwen25-gsm8k, reference or tiny-twin."""
 
     config: Annotated[TrainConfig, tyro.conf.arg(name="")] = field(
         default_factory=TrainConfig
@@ -40,7 +40,7 @@ class Train(CommonFlags):
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Carry the verb out."""
+    """Run the verb; return the exit code."""
     arguments = _spelled_out(arguments)
     default = Train(config=_begin_with(arguments))
     command = parse(Train, arguments, verb="train", default=default)
@@ -105,7 +105,7 @@ def _begin_with(arguments: Sequence[str]) -> TrainConfig:
 def _resolve(command: Train) -> tuple[TrainConfig, Path | None]:
     config, run = command.config, command.run
     if not command.resume and command.additional_steps:
-        raise InvalidValue("--additional-steps is for a run to --resume; name it")
+        raise InvalidValue("--additional-steps needs a run to --resume; name one")
     if run is None:
         if command.resume or not (command.dry_run or command.print_config):
             raise InvalidValue(
@@ -115,7 +115,7 @@ def _resolve(command: Train) -> tuple[TrainConfig, Path | None]:
     if not command.resume:
         if (run / "config.json").exists():
             raise InvalidValue(
-                f"{run} holds a run already; go on with it by --resume, or choose "
+                f"{run} holds a run already; resume it with --resume, or choose "
                 "another directory"
             )
         return config, run
@@ -123,7 +123,7 @@ def _resolve(command: Train) -> tuple[TrainConfig, Path | None]:
     other = [k for k, v in asdict(config).items() if v != saved[k]]
     if other:
         raise InvalidValue(
-            f"expected {other[0]}={saved[other[0]]!r}, which {run} was begun with, got "
+            f"expected {other[0]}={saved[other[0]]!r}, which {run} started with, got "
             f"{getattr(config, other[0])!r}; leave it out, or choose another directory"
         )
     return replace(config, steps=config.steps + command.additional_steps), run

@@ -23,7 +23,7 @@ _FEW, _MORE = 4, 16
 
 
 def dry_run(config: TrainConfig, run: Path | None, *, as_json: bool) -> None:
-    """Print the steps that are left, and their time from a few responses."""
+    """Print the steps that are left, and their time, estimated from a few responses."""
     imitation, done = config.imitation.steps, 0
     if run is not None and (run / "config.json").is_file():
         newest, _ = newest_complete(run)
@@ -125,18 +125,18 @@ def _demonstrations(
 
 
 class Line(NamedTuple):
-    r"""Seconds of n pieces, $a + bn$."""
+    r"""Seconds that n responses take, $a + bn$."""
 
     fixed: float
     each: float
 
     def at(self, count: int) -> float:
-        """Seconds of so many."""
+        """Return the seconds that `count` responses take."""
         return self.fixed + self.each * count
 
     @classmethod
     def through(cls, work: Callable[[int], object], counts: tuple[int, int]) -> "Line":
-        """The line through the times of two amounts; neither part is below 0."""
+        """Time `work` at two counts; return the line through them, no part below 0."""
         few, more = counts
         at_few, _ = seconds(lambda: work(few))
         if more <= few:
@@ -150,7 +150,7 @@ class Line(NamedTuple):
 
 
 def seconds(work: Callable[[], Any]) -> tuple[float, Any]:
-    """How long something takes, and what it gives."""
+    """Run `work`; return the seconds it took and its result."""
     began = time.perf_counter()
     result = work()
     return time.perf_counter() - began, result

@@ -48,7 +48,7 @@ class RemoteWorker:
         self._worker = make_worker(self._store)
 
     def ready(self) -> bool:
-        """Return True once the worker has been created."""
+        """Return True; Ray makes this call wait until the worker has been created."""
         return True
 
     def run(self, work: Work) -> Row | None:
@@ -69,7 +69,7 @@ class Actor:
 
 
 class ActorPool:
-    """As many actors as the cluster has room for; dead actors are replaced."""
+    """As many actors as are wanted and fit on the cluster; dead ones are replaced."""
 
     def __init__(self, engine: "RayEngine", store: Path, worker: MakeWorker) -> None:
         self._engine, self._store, self._worker = engine, store, worker

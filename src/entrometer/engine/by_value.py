@@ -43,9 +43,9 @@ def dumped(name: str, value: Any, modules: Iterable[ModuleType]) -> bytes:
             content: bytes = _cloudpickle.dumps(value)
     except Exception as error:  # Pickling runs the objects' code: any error may come.
         raise InvalidValue(
-            f"expected {name} that can be sent to the workers, got one that holds what "
-            f"cannot be pickled ({type(error).__name__}: {error}); create that inside "
-            "its functions, or run without --engine ray"
+            f"expected {name} that can be sent to the workers, got one that cannot be "
+            f"pickled ({type(error).__name__}: {error}); create the object at fault "
+            "inside its functions, or run without --engine ray"
         ) from error
     return content
 

@@ -56,7 +56,7 @@ class Manifest:
             )
 
     def notes(self, reused: Iterable[str], made: Iterable[str]) -> Iterator[str]:
-        """Yield warnings on `reused` and newly `made` results that the log disputes."""
+        """Yield warnings: bad log lines, unlisted `reused` or lost `made` results."""
         listed, unreadable = self._listed
         if unreadable:
             yield (
@@ -137,7 +137,7 @@ def result_sha256(path: Path) -> str:
 
 @contextmanager
 def store_trouble(store: Path) -> Iterator[None]:
-    """Raise StoreTrouble with a remedy if a store is full or not writable."""
+    """Turn errors of a full or unwritable store into `StoreTrouble` with a remedy."""
     try:
         yield
     except OSError as error:

@@ -35,7 +35,7 @@ _MOST_FAILED = 8
 
 @dataclass(frozen=True, kw_only=True)
 class RayEngine:
-    """Runs requests on the nodes of a cluster that mount the store.
+    """Runs requests on a Ray cluster, all of whose nodes mount the store.
 
     Nodes may come and go: if a worker dies, another runs its request again. A result is
     in the store once, and complete.

@@ -11,10 +11,10 @@ from entrometer.engine.work import Work, Works
 _NOWHERE = Path()
 
 ATTEMPTS = 3
-"""Most times that a request may fail."""
+"""Number of errors after which a request is given up."""
 
 LOSSES = 16
-"""Most workers that may die while they run the same request. More than `ATTEMPTS`:
+"""Number of dead workers after which their request is given up. More than `ATTEMPTS`:
 a node that is taken away is not the request's fault; lack of memory may be."""
 
 
@@ -88,7 +88,7 @@ class Schedule:
 
     @property
     def retries(self) -> int:
-        """Number of failures and losses so far."""
+        """Number of errors of requests and of deaths of workers so far."""
         return sum(self._failures.values()) + sum(self._losses.values())
 
     def take(self, required_model: Hashable = None) -> Work | None:
@@ -120,15 +120,15 @@ class Schedule:
                     self._make_ready(waiting)
 
     def fail(self, work: Work, why: str) -> None:
-        """Retry a request that raised an error, up to `ATTEMPTS` times."""
+        """Retry a request that raised an error; give it up after `ATTEMPTS` errors."""
         self._again(work, self._failures, ATTEMPTS, why)
 
     def lose(self, work: Work, why: str) -> None:
-        """Retry a request whose worker died, up to `LOSSES` times."""
+        """Retry a request whose worker died; give it up after `LOSSES` deaths."""
         self._again(work, self._losses, LOSSES, why)
 
     def blocked(self) -> int:
-        """Return how many can never run because one they need failed; call it last."""
+        """Return how many requests wait for a failed one, once no other can run."""
         return self.left - len(self.failed)
 
     def _again(self, work: Work, counts: Counter[str], most: int, why: str) -> None:

@@ -65,7 +65,7 @@ def running_sum(
 def added_up(
     paths: Sequence[Path], kind: str, device: Device
 ) -> Iterator[tuple[str, Tensor]]:
-    """Yield the sum of the vectors of several files, in their order, by tensor."""
+    """Yield each tensor's name with its sum over several files, in their order."""
     with open_vectors(paths[0], kind, device) as first:
         names = first.names()
     for name in names:

@@ -88,7 +88,7 @@ class VectorFile:
 
 
 def parts(**vectors: Mapping[str, Tensor]) -> Iterator[tuple[str, Tensor]]:
-    """Yield the tensors of several vectors for one file, prefixed by the vector."""
+    """Yield each tensor of several vectors, named `VECTOR/TENSOR`, for one file."""
     for part, vector in vectors.items():
         for name, x in vector.items():
             yield f"{part}/{name}", x

@@ -30,7 +30,7 @@ class Work(Protocol):
 
     @property
     def needs(self) -> "Sequence[Work]":
-        """Requests to run before this one; best one tuple for all that share them."""
+        """Requests to run before this one; share one tuple if others need the same."""
 
     def path(self, store: Path) -> Path:
         """Return the path of the result."""
@@ -56,7 +56,7 @@ class Row:
     """Name of the file in the store."""
 
     kind: str
-    tokens: int
+    tokens: int  #: Response tokens that the request went over.
     seconds: float
     where: str
     """Random name of the process: stores are shared, and host names are private."""
@@ -76,14 +76,14 @@ class Status:
     left: int = 0
     """Number of requests that are not done."""
 
-    tokens: int = 0
+    tokens: int = 0  #: Response tokens of the requests that are done.
     seconds: float = 0.0
     """Seconds since the run began."""
 
     workers: int = 1
-    retries: int = 0
+    retries: int = 0  #: Errors of requests and deaths of workers so far.
     note: str = ""
-    """Kind of the last request, or what went wrong with it."""
+    """Kind of the last request, what went wrong with it, or what the run waits for."""
 
 
 Progress = Callable[[Status], None]
@@ -95,14 +95,14 @@ def quiet(_: Status) -> None:
 
 @runtime_checkable
 class Engine(Protocol):
-    """Runs requests."""
+    """Runs requests, whose results go to a store."""
 
     def run(
         self, works: Works, *, worker: MakeWorker, store: Path, progress: Progress
     ) -> list[Row]:
         """Run the requests that the store lacks, each once; return their log rows.
 
-        `worker` is called where requests run, and `progress` after each request.
+        `worker` is called where requests run, and `progress` after each attempt.
         """
 
 

@@ -1,4 +1,4 @@
-"""NumPy only: tables in, estimates with their uncertainty out."""
+"""NumPy and SciPy only: token tables in, estimates with their uncertainty out."""
 
 from entrometer.estimators.baselines import PositionBaseline as PositionBaseline
 from entrometer.estimators.baselines import PositionFit as PositionFit

@@ -82,7 +82,7 @@ class RidgeFit:
         *,
         folds: int = 5,
     ) -> "RidgeFit":
-        """Return the normal equations of one chunk."""
+        """Return the normal equations of one chunk of responses, for each fold."""
         y, fold = _targets(responses, here, folds)
         parts = [(features[fold == q], y[fold == q]) for q in range(folds)]
         gram = np.stack([X.T @ X for X, _ in parts])
@@ -95,8 +95,8 @@ class RidgeFit:
         shapes = {part.gram.shape for part in whole}
         if len(shapes) != 1:
             raise InvalidValue(
-                "expected parts with the same folds and features, got normal equations "
-                f"of shapes {sorted(shapes)}; fit every part with the same function"
+                "expected at least one part, all of the same folds and features, got "
+                f"normal equations of shapes {sorted(shapes)}; fit every part alike"
             )
         return cls(
             np.sum([part.gram for part in whole], axis=0),
@@ -127,14 +127,14 @@ class RidgeFit:
 
 @dataclass(frozen=True, eq=False)
 class RidgeBaseline:
-    """Coefficients for each fold, fitted on the other folds."""
+    """Coefficients that predict entropy and tokens to go, fitted on the other folds."""
 
     coefficients: Float[np.ndarray, "Q F 2"]
 
     def predict(
         self, responses: Responses, features: Float[np.ndarray, "K F"]
     ) -> Baseline:
-        """Return predictions for every token, by the coefficients of its fold."""
+        """Return entropy and tokens to go of every token, as predicted for its fold."""
         folds, F, _ = self.coefficients.shape
         if features.shape[1] != F:
             raise ShapeMismatch(
@@ -150,7 +150,7 @@ class RidgeBaseline:
 
 @dataclass(frozen=True, eq=False)
 class PositionFit:
-    r"""Sums of $(G_k, M_k)$ by position and fold, one entry per batch.
+    r"""Sums of $(G_k, M_k)$, entropy and tokens to go, by batch, fold and position.
 
     Batches are numbered and averaged in that order, so parts merge in any order.
     Positions are absolute: $k/T$ would depend on the length and bias the estimate.
@@ -198,11 +198,11 @@ class PositionFit:
         return cls(merged)
 
     def solve(self, *, decay: float = 0.95) -> "PositionBaseline":
-        r"""Return $\mu_k \leftarrow \beta\mu_k + (1-\beta)\bar y_k$ after all batches.
+        r"""Return running means $\mu_k \leftarrow \beta\mu_k + (1-\beta)\bar y_k$.
 
-        $\bar y_k$ is the batch's mean at position k over all folds but one; the first
-        batch that reaches a position initialises it. A position that no batch reaches
-        predicts 0.
+        $\bar y_k$ is a batch's mean at position k over all folds but one, $\beta$ is
+        `decay`. The first batch that reaches a position initialises it. A position
+        that no batch reaches predicts 0.
         """
         if not 0 <= decay < 1:
             raise InvalidValue(f"expected 0 <= decay < 1, got {decay}; 0.95 is usual")
@@ -231,7 +231,7 @@ class PositionBaseline:
     mean: Float[np.ndarray, "Q L 2"]
 
     def predict(self, responses: Responses) -> Baseline:
-        """Return predictions for every token from its position and fold."""
+        """Return entropy and tokens to go of every token, predicted by its position."""
         folds, positions, _ = self.mean.shape
         fold = responses.spread(fold_of(responses.prompt, folds))
         predicted = self.mean[fold, _bin(responses, positions)]

@@ -35,7 +35,7 @@ class Weighting(StrEnum):
 
 
 def require_baseline(weighting: Weighting, baseline: Baseline | None) -> None:
-    """Raise unless a baseline comes with the doubly robust weighting and no other."""
+    """Raise unless there is a baseline exactly if the weighting is doubly robust."""
     if (weighting is Weighting.DOUBLY_ROBUST) != (baseline is not None):
         got = "none" if baseline is None else "one"
         raise InvalidValue(
@@ -69,7 +69,7 @@ def entropy_statistics(responses: Responses, H: Float[np.ndarray, " K"]) -> Prom
 
 
 def entropy(sums: PromptSums, *, per: Per = "token") -> Linearised:
-    r"""Return $h = \sum H/\sum T$ per token or $\mathcal H = \sum H/n$ per sequence."""
+    r"""Return the entropy: $\sum H/\sum T$ per token, or $\sum H/n$ per sequence."""
     require_per(per)
     divisor = "T" if per == "token" else "responses"
     D = sums.total(divisor)
@@ -85,10 +85,10 @@ def change_statistics(
     weighting: Weighting,
     baseline: Baseline | None = None,
 ) -> PromptSums:
-    r"""Return per-prompt $N(\eta) - N(0)$ and $D(\eta) - D(0)$ for `entropy_change`.
+    r"""Return per-prompt sums for `entropy_change`: $N(\eta) - N(0)$, $D(\eta) - D(0)$.
 
     `here` holds the tables at $\theta$, `there` at $\theta + \eta v$, for the same
-    tokens.
+    tokens. `Weighting` defines N and D.
     """
     require_baseline(weighting, baseline)
     log_ratio = np.asarray(there.S, np.float64) - here.S
@@ -119,7 +119,7 @@ def change_statistics(
 
 
 def entropy_change(sums: PromptSums, *, per: Per = "token") -> Linearised:
-    r"""Return the true change $\Delta h = h(\theta+\eta v) - h(\theta)$.
+    r"""Return the true change of entropy, $\Delta h = h(\theta+\eta v) - h(\theta)$.
 
     Per token, with $R = \sum H/\sum T$, $\Delta N = N(\eta) - N(0)$ and likewise D,
     $\Delta h = \frac{N(\eta)}{D(\eta)} - R = \frac{\Delta N - R\,\Delta D}{D(\eta)}$;

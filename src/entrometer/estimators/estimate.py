@@ -25,7 +25,7 @@ class Estimate:
     high: float
     """Ends of the 95% interval."""
     effective_samples: float
-    r"""$(\sum w)^2/\sum w^2$ of the sequence weights, in responses."""
+    r"""$(\sum w)^2/\sum w^2$ if reweighted; else the number of responses or prompts."""
     prompts: int
     """Number of prompts, the independent units."""
     largest_weight: float = 1.0
@@ -55,7 +55,7 @@ class Estimate:
 
 @dataclass(frozen=True, eq=False)
 class Linearised:
-    r"""A smooth function of per-prompt sums, with the influence of each prompt on it.
+    r"""An estimate from per-prompt sums, with the influence of each prompt on it.
 
     For $f(\sum_p x_p)$, homogeneous of degree 0 (any ratio or mean is), the influence
     is $\psi_p = \nabla f\cdot x_p$. The $\psi_p$ add up to 0 and
@@ -134,7 +134,7 @@ class Linearised:
 def linearise(
     sums: PromptSums, value: float, slopes: Mapping[str, float]
 ) -> Linearised:
-    r"""Return a function of the totals, given its value and its slope in each column.
+    r"""Return an estimate, given its value and its slope in the total of each column.
 
     $\psi_p = \sum_m \frac{\partial f}{\partial X_m} x_{pm}$ with $X_m=\sum_p x_{pm}$.
     """
@@ -147,7 +147,7 @@ def linearise(
 def of_prompts(
     sums: PromptSums, value: float, psi: Float[np.ndarray, " P"]
 ) -> Linearised:
-    """Return a value with its influences, with the prompts and weights of the sums."""
+    """Return `value` as an estimate; `psi` is the influence of each of its prompts."""
     weights = (effective_samples(sums), sums.largest_weight)
     return Linearised(value, sums.prompt, psi, *weights)
 
@@ -155,8 +155,8 @@ def of_prompts(
 def jackknife(value: float, without: Float[np.ndarray, " P"]) -> Estimate:
     r"""Return the estimate with the variance $\frac{P-1}{P}\sum(\theta_{-p}-\theta)^2$.
 
-    For a mean over pairs of different prompts this is the jackknife of a U-statistic,
-    on average never too small. NaN if the mean is undefined without some prompt.
+    `without` has $\theta_{-p}$, the value without prompt p; a NaN there makes the error
+    NaN. For a mean over pairs of prompts the variance is on average never too small.
     """
     P = without.size
     if P < 2:
@@ -173,7 +173,7 @@ def jackknife(value: float, without: Float[np.ndarray, " P"]) -> Estimate:
 
 
 def effective_samples(sums: PromptSums) -> float:
-    r"""Return $(\sum w)^2/\sum w^2$ over responses; their number without weights."""
+    r"""Return $(\sum w)^2/\sum w^2$ over responses, or without weights their number."""
     if "w" not in sums.columns:
         return sums.total("responses")
     return sums.total("w") ** 2 / sums.total("w2")
@@ -210,7 +210,7 @@ def fieller_magnitude(
 
 
 def sample_size_ratio(one: Linearised, other: Linearised) -> Estimate:
-    r"""Return how many times more prompts `one` needs for the error of `other`.
+    r"""Return how many times as many prompts `one` needs for the error of `other`.
 
     $F = \sum_p\psi_p^2/\sum_p\phi_p^2$ with the influences $\psi$ and $\phi$ of the
     same prompts on the two. The interval is that of $\log F$, on which prompt p has

@@ -14,7 +14,7 @@ from entrometer.estimators.estimate import Estimate, jackknife
 
 @dataclass(frozen=True)
 class TwoBatchVariance:
-    r"""Variance of $\bar X\cdot\bar Y$ by source; the last three parts add up."""
+    r"""Variance of $\bar X\cdot\bar Y$ by source; the last three add up to `total`."""
 
     given_update: float
     r"""$\bar Y^\top\hat\Sigma_X\bar Y/B_E$: variance over E alone, at this update."""
@@ -61,10 +61,10 @@ def two_batch_variance(products: Float[np.ndarray, "E U"]) -> TwoBatchVariance:
 def two_batch_term(
     products: Float[np.ndarray, "E U"], *, given_update: bool = False
 ) -> Estimate:
-    r"""Return $\bar X\cdot\bar Y$ with its interval, over both batches or given U.
+    r"""Return $\bar X\cdot\bar Y$ with its interval, over both batches or over E alone.
 
-    If noise swamps both means, the unbiased total can fall below `both`, or below 0;
-    the interval then uses `both`, which is always in the variance.
+    `products` are as in `two_batch_variance`. If noise swamps both means, the unbiased
+    total can fall below `both`, or below 0; the interval then uses `both`.
     """
     V = two_batch_variance(products)
     variance = V.given_update if given_update else max(V.total, V.both)

@@ -41,7 +41,7 @@ def influence_parts(
     dS: Float[np.ndarray, "K Q"],
     dH: Float[np.ndarray, "K Q"],
 ) -> Float[np.ndarray, "K Q"]:
-    r"""Return $I_q = \alpha\nabla_{u_q}S + \gamma\nabla_{u_q}H$ of each token.
+    r"""Return $I_q = \alpha\nabla_{u_q}S + \gamma\nabla_{u_q}H$ of each token and fold.
 
     `dS`, `dH` are the forward-mode derivatives of the update batch's tables along each
     $u_q = \kappa P g_q$.
@@ -65,7 +65,7 @@ class Influence:
     """Number of folds Q, of prompts and of responses of the evaluation batch."""
 
     def __getitem__(self, index: int) -> Estimate:
-        """Return one as an estimate, Student's t on Q - 1 degrees of freedom."""
+        """Return the influence of one token or group, t on Q - 1 degrees of freedom."""
         return Estimate.symmetric(
             float(self.value[index]),
             float(self.standard_error[index]),

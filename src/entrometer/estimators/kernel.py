@@ -100,7 +100,7 @@ def _norms(K: np.ndarray) -> np.ndarray:
 
 
 class PowerOfLength(NamedTuple):
-    """Power of the length, and the number of pairs in the fit."""
+    """Power of the length with which a kernel's elements grow, and the pairs fitted."""
 
     power: Estimate
     pairs: int
@@ -150,9 +150,9 @@ def sketch_error(
 
 
 def expected_sketch_error(K: Float[np.ndarray, "N N"], m: int) -> float:
-    r"""Return $\sqrt{\overline{(1+\cos^2)}/m}$ over the same pairs.
+    r"""Return $\sqrt{\overline{(1+\cos^2)}/m}$ over the pairs of `sketch_error`.
 
-    This is the error of a CountSketch with m buckets, less a term that vanishes unless
+    The expected error of a CountSketch with m buckets, less a term that vanishes unless
     a few elements dominate a gradient.
     """
     cosine = cosines(K)[np.triu_indices(len(K))]
@@ -193,7 +193,7 @@ class MarchenkoPastur:
     """
 
     scale: float
-    """$s$."""
+    """$s$, the mean eigenvalue."""
     ratio: float
     r"""$c$: number of sequences over the apparent dimension of their gradients."""
 

@@ -24,7 +24,7 @@ from entrometer.estimators.responses import (
 
 
 class ScoreCoefficients(NamedTuple):
-    r"""Per token, the factors of $\nabla_v S_k$ in the slopes of $h = N/D$."""
+    r"""Factors of each token's $\nabla_v S_k$ in the slopes of N and D, $h = N/D$."""
 
     N: Column
     D: Column
@@ -37,7 +37,7 @@ def score_coefficients(
     weighting: Weighting,
     baseline: Baseline | None = None,
 ) -> ScoreCoefficients:
-    r"""Return the coefficients of the score of each token at $\eta = 0$.
+    r"""Return the factors of each token's $\nabla_v S_k$ in $N'$ and $D'$.
 
     Sequence: $\sum_j H_j$ and T. Per decision: the entropy to go
     $G_k = \sum_{j>k}H_j$ and the tokens to go $M_k = T - k$. Doubly robust:

@@ -1,4 +1,4 @@
-"""Gradient noise scale: how many prompts a batch needs before noise stops mattering."""
+"""Gradient noise scale: number of prompts at which noise equals the gradient."""
 
 # Axes: I training steps.
 

@@ -71,7 +71,7 @@ class PromptSums:
         return self.prompt.size
 
     def of_prompts(self, column: str) -> Float[np.ndarray, " P"]:
-        """Return one statistic of each prompt."""
+        """Return the sum of one statistic for each prompt, ids ascending."""
         if column not in self.columns:
             raise MissingKey(
                 f"expected one of {', '.join(self.columns)}, got {column!r};"
@@ -137,6 +137,6 @@ def scatter(
     batches: int,
     seed: int,
 ) -> Float[np.ndarray, " B"]:
-    """Return an estimate, a function of the parts, on each synthetic batch."""
+    """Return the number `estimate(*parts)` on each of the synthetic batches."""
     drawn = synthetic_batches(parts, size=size, batches=batches, seed=seed)
     return np.array([estimate(*batch) for batch in drawn])

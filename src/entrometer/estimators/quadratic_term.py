@@ -149,12 +149,12 @@ class PowerLaw(NamedTuple):
 
 
 def power_law(eta: Float[np.ndarray, " E"], y: Float[np.ndarray, " E"]) -> PowerLaw:
-    """Return the power with which `y` grows in `eta`; NaN for fewer than two points."""
+    """Return the power with which |y| grows in `eta`; NaN below two non-zero values."""
     if eta.shape != y.shape or (eta <= 0).any():
         raise InvalidValue(
-            "expected as many values as learning rates, all above 0, got "
+            "expected one value per learning rate, and learning rates above 0, got "
             f"{y.size} values and {eta.size} learning rates from "
-            f"{eta.min(initial=np.inf)}; pass one value per learning rate"
+            f"{eta.min(initial=np.inf)}; pass one value per positive learning rate"
         )
     # log 0 is undefined, so points without a change are left out of the fit.
     nonzero = y != 0

@@ -133,7 +133,7 @@ class Responses:
         return np.asarray(column, np.float64)
 
 
-Column = Float[np.ndarray, " K"]
+Column = Float[np.ndarray, " K"]  #: One number per token, responses end to end.
 
 
 class Tables(NamedTuple):

@@ -21,7 +21,7 @@ prompt ("group", needs at least two responses), or over all other prompts ("batc
 def reward_change_statistics(
     responses: Responses, reward: Float[np.ndarray, " N"], here: Tables, there: Tables
 ) -> PromptSums:
-    r"""Return per-prompt sums for the true $\Delta J$: $x = w - 1$ of each response."""
+    r"""Return per-prompt sums for a change of reward: $x = w - 1$ of each response."""
     log_w = responses.total(np.asarray(there.S, np.float64) - here.S)
     w = np.exp(log_w)
     return _statistics(
@@ -32,7 +32,7 @@ def reward_change_statistics(
 def reward_slope_statistics(
     responses: Responses, reward: Float[np.ndarray, " N"], tangents: Tangents
 ) -> PromptSums:
-    r"""Return per-prompt sums for the slope of J: $x = \nabla_v S$ of each response."""
+    r"""Return per-prompt sums for a slope of reward: $x = \nabla_v S$ per response."""
     return _statistics(responses, reward, responses.total(tangents.dS))
 
 
@@ -42,7 +42,7 @@ def reward_change(
     baseline: RewardBaseline = "group",
     whole: PromptSums | None = None,
 ) -> Linearised:
-    r"""Return $\overline{(r - \bar r_-)\,x}$: the true $\Delta J$ or its slope.
+    r"""Return $\overline{(r - \bar r_-)\,x}$, the change of mean reward J or its slope.
 
     $x = w - 1$ gives $\Delta J(\eta)$ and $x = \nabla_v S$ its derivative at 0.
     $\bar r_-$ is the mean reward of the others (leave one out), which is independent of

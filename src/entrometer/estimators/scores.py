@@ -104,7 +104,7 @@ def rankings(
     seed: int,
     bootstraps: int = BOOTSTRAPS,
 ) -> list[Ranking]:
-    """Return how well each score ranks the target.
+    """Return how well each score ranks the target: correlation and top 1% found.
 
     Members of a group are not independent, so the bootstrap draws whole groups with
     replacement: each member counts as often as its group is drawn, and the ranks are
@@ -133,7 +133,7 @@ def rankings(
 def top_found(
     score: Float[np.ndarray, " K"], target: Float[np.ndarray, " K"], share: float = 0.01
 ) -> float:
-    """Return the fraction of the target's largest that are among the score's largest.
+    """Return the fraction of the target's top `share` that the score's top has too.
 
     Magnitude decides, not sign; at least one element is compared. Ties at the boundary
     count fractionally: the result is the mean over all ways to break them.

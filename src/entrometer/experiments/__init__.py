@@ -1,1 +1,1 @@
-"""Claims, each composed of passes and estimators; one a folder."""
+"""Experiments, one package each: settings, passes, result tables and summary."""

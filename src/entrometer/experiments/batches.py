@@ -52,7 +52,7 @@ def local_base(config: CheckpointConfig, path: Path) -> Path | None:
 def require_rates(
     path: Path, learning_rate: float, etas: Iterable[float], *, setting: str = "--eta"
 ) -> None:
-    """Raise for a learning rate of 0, which a schedule that has ended gives."""
+    """Raise if an eta is 0: none was given, and the training's schedule has ended."""
     if not all(eta > 0 for eta in etas):
         raise InvalidValue(
             f"{path}: expected a learning rate above 0, got {learning_rate}: its "

@@ -45,13 +45,13 @@ class CheckpointConfig:
     """Precision of the computation; with `float64`, sampling is still in float32."""
 
     seed: int = 0
-    """Seed of everything that is drawn."""
+    """Seed of all that is drawn, except update batches `sampled-N`."""
 
     shard: int = 32
     """Responses per shard: the most work that is lost when a run is stopped."""
 
     device: str = "cpu"
-    """Device of the policy."""
+    """Device that the policy runs on, such as `cpu` or `cuda`."""
 
     sampler: str | None = None
     """Address of a vLLM server that draws the responses, such as http://127.0.0.1:8000;
@@ -59,7 +59,7 @@ class CheckpointConfig:
     the base model of an adapter; the key in VLLM_API_KEY is sent to it."""
 
     OWN: ClassVar[frozenset[str]] = frozenset()
-    """Settings whose default is the experiment's own, not the training's."""
+    """Settings that are not taken from the training: their default is this class's."""
 
     AT_LEAST: ClassVar[dict[str, int]] = {
         "problems": 1,
@@ -89,16 +89,16 @@ class CheckpointConfig:
         # Written so that NaN fails too.
         if not 0 < self.temperature < math.inf:
             raise InvalidValue(
-                f"expected a temperature above 0, got {self.temperature}; a greedy "
-                "policy has no entropy"
+                f"expected a finite temperature above 0, got {self.temperature}; a "
+                "greedy policy has no entropy"
             )
 
     def task_settings(self) -> dict[str, str]:
-        """Return the arguments of the task besides its name."""
+        """Return the task's arguments besides its name: its `level`, if one is set."""
         return {} if self.level is None else {"level": self.level}
 
     def recorded_steps(self, steps: int) -> list[int]:
-        """Return the optimizer steps whose recorded batches are read."""
+        """Return no steps: these settings read no batch that training recorded."""
         return []
 
 
@@ -120,15 +120,15 @@ class ExperimentConfig(CheckpointConfig):
     """Responses per prompt of a sampled update batch."""
 
     format_weight: float = 0.0
-    """Weight of the format in the reward; the verified answer has weight 1. Must be the
-    training's, whose reward the update and the expected reward are about."""
+    """Weight of the format in the reward; the verified answer has weight 1. Must be
+    equal to the training's weight, so that rewards are those of the training."""
 
     max_grad_norm: float = 1.0
     """Norm that the update's gradient is clipped to; 0 for no clipping."""
 
     intervention: str = "dr-grpo"
-    """Loss of the training, which a recorded batch is used with; a sampled batch is
-    used with plain Dr-GRPO."""
+    """Loss of the training, which gives a recorded batch its update; a sampled batch
+    has plain Dr-GRPO."""
 
     AT_LEAST: ClassVar[dict[str, int]] = CheckpointConfig.AT_LEAST | {
         "prompts": 8,
@@ -155,5 +155,5 @@ class ExperimentConfig(CheckpointConfig):
             )
 
     def recorded_steps(self, steps: int) -> list[int]:
-        """Return the optimizer steps whose recorded batches are read."""
+        """Return [`steps` + 1], the step whose recorded batch is read; [] for none."""
         return [steps + 1] if "recorded" in self.updates else []

@@ -41,12 +41,12 @@ _QUICK = 3.0
 
 
 class Rate(NamedTuple):
-    """Seconds of a pass: $t = a + bc$ for the cost $c$; the first takes longer."""
+    """Seconds of a pass: `fixed` + `per_cost` · its cost; the first takes longer."""
 
     fixed: float
     per_cost: float
     first: float = 0.0
-    """Seconds that the first pass of a process takes longer."""
+    """Extra seconds of the first pass of a stage."""
 
     def seconds(self, request: Request) -> float:
         """Return the seconds of a pass that is not the first of its stage."""
@@ -59,33 +59,33 @@ class Memory:
     """Peak memory of a worker in bytes, by what takes it."""
 
     weights: float
-    vectors: float
-    activations: float
+    vectors: float  #: Parameter-sized vectors, AdamW's two moments included.
+    activations: float  #: What layers keep for a backward pass.
 
     @property
     def total(self) -> float:
-        """Sum of the three."""
+        """Bytes of weights, vectors and activations together."""
         return self.weights + self.vectors + self.activations
 
 
 @dataclass(frozen=True)
 class Timing:
-    """What was learned by running a small part of a plan."""
+    """Times and sizes, measured by running a small part of a plan."""
 
     rates: dict[str, Rate]
-    """By stage."""
-    first_load: float
+    """Seconds of a pass, by stage."""
+    first_load: float  #: Seconds to load the policy the first time.
     load: float
-    """Seconds to load the policy, the first time and again."""
+    """Seconds to load the policy again."""
     lengths: tuple[int, ...]
     """Tokens of each response that was drawn."""
     sequence: int
-    """Tokens of the longest prompt and response."""
-    parameters: int
-    trained: int
+    """Most tokens of a prompt together with its response."""
+    parameters: int  #: Number of parameters of the model.
+    trained: int  #: Number of parameters that are trained.
     kept_per_token: int
     """Elements that the layers keep per token for a backward pass."""
-    item_bytes: int
+    item_bytes: int  #: Bytes of one parameter.
 
     def memory(self, requests: Iterable[Request]) -> Memory:
         """Return the peak memory of a worker that runs these requests.
@@ -106,31 +106,31 @@ class Timing:
 
 @dataclass(frozen=True)
 class Stage:
-    """Passes of one kind: how many, over how many responses, and what is left."""
+    """Passes of one stage: their number, how many are done, and the seconds left."""
 
     passes: int = 0
-    responses: int = 0
+    responses: int = 0  #: Responses that all of the passes go over.
     done: int = 0
     """Passes that the store already has."""
     seconds: float = 0.0
-    """Estimated seconds of the others."""
+    """Estimated seconds of the passes that the store lacks."""
 
 
 @dataclass(frozen=True)
 class CostEstimate:
-    """What an experiment is going to take."""
+    """Estimated time and memory that an experiment is going to take."""
 
-    stages: dict[str, Stage]
-    loading: float
+    stages: dict[str, Stage]  #: By name of the stage.
+    loading: float  #: Seconds of loading policies.
     after: float
     """Seconds of everything after the passes."""
-    memory: Memory | None
+    memory: Memory | None  #: Peak of one worker; None if nothing was timed.
     timing: Timing | None
     """None if the store has every pass, so that nothing was timed."""
 
     @property
     def seconds(self) -> float:
-        """Sum of all parts."""
+        """Seconds of all stages, of loading, and of everything after the passes."""
         passes = sum(stage.seconds for stage in self.stages.values())
         return passes + self.loading + self.after
 
@@ -138,7 +138,7 @@ class CostEstimate:
 def estimate_cost(
     experiment: Experiment[Config, Any], config: Config, store: Path
 ) -> CostEstimate:
-    """Plan an experiment, and time a small part of what the store lacks."""
+    """Estimate an experiment's remaining time and its memory by timing small passes."""
     steps = experiment.steps()
     points = steps.plan(config)
     if steps.follow_up is not None:
@@ -239,7 +239,7 @@ def excerpt(requests: Sequence[Request], prompts: int, group: int) -> list[Reque
 def time_passes(
     subject: Subject, few: Iterable[Request], more: Iterable[Request]
 ) -> Timing:
-    """Return the times of two small parts of a plan, run in a temporary store."""
+    """Run two small parts of a plan in a temporary store; return times and sizes."""
     seconds: dict[str, list[tuple[float, float]]] = defaultdict(list)
     first: dict[str, float] = defaultdict(float)
     lengths: list[int] = []
@@ -293,7 +293,7 @@ def fit_rate(timed: Sequence[tuple[float, float]], first: float = 0.0) -> Rate:
 
 
 def seconds_of(work: Callable[[], object]) -> float:
-    """Return how long a call takes."""
+    """Call `work`, and return the seconds that it took."""
     began = time.perf_counter()
     work()
     return time.perf_counter() - began

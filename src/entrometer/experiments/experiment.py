@@ -60,12 +60,12 @@ class Steps(NamedTuple):
     """`summarize(config, tables)` returns a title, sentences and warnings."""
 
     follow_up: Callable[[Any, Sequence[Any], Path], Sequence[Any]] | None = None
-    """`follow_up(config, points, store)` returns the points with passes that depend on
-    results. Before those are in the store, passes of the same cost stand for them."""
+    """`follow_up(config, points, store)` returns the points with passes added that
+    depend on results; placeholders of the same cost while the store lacks those."""
 
     seconds_after: Callable[[Any, Sequence[Any], float], float] | None = None
-    """`seconds_after(config, points, tokens)` estimates the seconds of `collect`, with
-    so many tokens per response; next to nothing if absent."""
+    """`seconds_after(config, points, tokens)` estimates the seconds of `collect` for
+    `tokens` tokens per response; leave it out if `collect` takes next to no time."""
 
 
 def no_text(tables: object) -> Sequence[str]:
@@ -74,13 +74,13 @@ def no_text(tables: object) -> Sequence[str]:
 
 
 def all_rows(tables: object) -> Mapping[str, Sequence[Any]]:
-    """Return the rows of every table."""
+    """Return the rows of every table, by the name of the table."""
     return dict(vars(tables))
 
 
 @dataclass(frozen=True)
 class Experiment(Generic[Config, Tables]):
-    """Name, settings, passes, tables, words and page of an experiment."""
+    """Everything about an experiment: name, settings, passes, tables, texts, page."""
 
     name: str
     """Verb of the command line, and the kind that a run's manifest names."""
@@ -88,7 +88,7 @@ class Experiment(Generic[Config, Tables]):
     help: str
     """What the experiment answers, in one sentence."""
 
-    config: type[Config]
+    config: type[Config]  #: Class of the settings.
 
     tables: type[Tables]
     """Dataclass with one field `name: list[Row]` per table, the main one first."""
@@ -109,7 +109,7 @@ class Experiment(Generic[Config, Tables]):
     """Whether the default run directory is in the training's directory."""
 
     unstable: Mapping[str, tuple[str, ...]] | None = None
-    """Columns by table that differ from run to run, such as seconds."""
+    """Columns by table that `replay` skips: they vary from run to run, as times do."""
 
     @property
     def run_kind(self) -> RunKind[Tables]:
@@ -130,7 +130,7 @@ _REGISTERED: dict[str, Experiment[Any, Any]] = {}
 
 
 def register(experiment: Experiment[Config, Tables]) -> Experiment[Config, Tables]:
-    """Add an experiment, or replace the one that a user registered by this name."""
+    """Add and return an experiment, replacing a user's earlier one of the same name."""
     # Built-in experiments call this function too, from their own package.
     if experiment.name in _BUILT_IN:
         module = experiment.config.__module__
@@ -144,7 +144,7 @@ def register(experiment: Experiment[Config, Tables]) -> Experiment[Config, Table
 
 
 def experiment(name: str) -> Experiment[Any, Any]:
-    """Return the experiment of a name."""
+    """Return the experiment that has this name; raise if none has."""
     if name in _BUILT_IN:
         import_module(f"{__package__}.{_BUILT_IN[name]}")
     if name not in _REGISTERED:
@@ -162,5 +162,5 @@ def experiment_names() -> list[str]:
 
 
 def run_kinds() -> dict[str, RunKind[Any]]:
-    """Return what a report needs of every experiment, by name."""
+    """Return the `run_kind` of every experiment, by the experiment's name."""
     return {name: experiment(name).run_kind for name in experiment_names()}

@@ -20,7 +20,7 @@ _OF_PROBLEMS = ("task", "level", "split", "problems")
 
 
 def checkpoint_keys(config: CheckpointConfig) -> dict[str, str]:
-    """Return the content key of each checkpoint, weights and optimizer, by name."""
+    """Return one key per checkpoint, by its name: a hash of weights and optimizer."""
     keys = {}
     for name, path in named_checkpoints(config):
         # An evaluation also reads checkpoints without an optimizer.
@@ -31,7 +31,7 @@ def checkpoint_keys(config: CheckpointConfig) -> dict[str, str]:
 
 
 def run_key(config: CheckpointConfig) -> str:
-    """Return the content key of a run: its settings and its checkpoints' content."""
+    """Return 8 hex digits: a hash of the settings and of the checkpoints' content."""
     # Without the paths: a run of a copied checkpoint is the same run.
     settings = as_json(asdict(config)) | {"checkpoints": None}
     keys = list(checkpoint_keys(config).values())
@@ -39,7 +39,7 @@ def run_key(config: CheckpointConfig) -> str:
 
 
 def inputs(config: CheckpointConfig) -> dict[str, Any]:
-    """Return what a resume compares besides the settings."""
+    """Return the content keys of all checkpoints, by name, and of the problems."""
     judge = task(config.task, **config.task_settings())
     problems = judge.problems(config.split, config.problems or None)
     keys = checkpoint_keys(config)
@@ -47,7 +47,7 @@ def inputs(config: CheckpointConfig) -> dict[str, Any]:
 
 
 def require_same(run: Path, before: Mapping[str, Any], now: Mapping[str, Any]) -> None:
-    """Raise if a resumed run's inputs differ from `before`, those of its start."""
+    """Raise if a run's checkpoints or problems are not those of its start, `before`."""
     was, are = before.get("checkpoints"), now["checkpoints"]
     if isinstance(was, dict) and list(was.values()) != list(are.values()):
         names = ", ".join(was), ", ".join(are)
@@ -71,7 +71,7 @@ def require_same(run: Path, before: Mapping[str, Any], now: Mapping[str, Any]) -
 
 
 def unsealed_inputs(config: CheckpointConfig) -> list[str]:
-    """Return the names of inputs whose content no manifest confirms."""
+    """Return the names of input files and directories that no manifest confirms."""
     names: list[str] = []
     for name, path in named_checkpoints(config):
         run = path.parent

@@ -13,7 +13,7 @@ _UNITS = {"entropy": "nats per token", "log-prob": "nats per response"}
 def estimate_fields(
     name: str, e: Estimate | None, *, scale: float = 1.0
 ) -> dict[str, Any]:
-    """Return the four columns of an estimate times `scale`; NaN if there is none."""
+    """Return value, error and interval of `e` times `scale` as columns; NaN if None."""
     names = {"": "value", "_se": "standard_error", "_low": "low", "_high": "high"}
     # None has none of the attributes, so that all four columns are NaN.
     return {name + x: scale * getattr(e, y, math.nan) for x, y in names.items()}
@@ -26,9 +26,9 @@ def update_signal(
     scale: float = 1.0,
     **fields: Any,
 ) -> UpdateSignal:
-    """Return the row of an update, by default a whole update and its entropy.
+    """Return an update's row: groups with signal, and momentum's part of the change.
 
-    `scale` is the learning rate if `momentum`, the part of momentum, is a slope.
+    `fields` are the other columns; `scale` is eta if `momentum` is a slope, else 1.
     """
     with_signal, groups = groups_with_signal
     return UpdateSignal(
@@ -46,7 +46,7 @@ def without_signal(rows: Sequence[UpdateSignal]) -> list[str]:
         return []
     return [
         f"No signal: {'; '.join(names)}: no prompt group has an advantage other than "
-        "0, so what follows measures momentum, not this batch."
+        "0, so what follows measures momentum and weight decay, not this batch."
     ]
 
 
@@ -64,7 +64,7 @@ def signal_warnings(rows: Sequence[UpdateSignal]) -> Iterator[str]:
 
 
 def signal_sentences(rows: Sequence[UpdateSignal]) -> Iterator[str]:
-    """Yield, per update, the groups with signal and the part of momentum."""
+    """Yield one sentence per update: its groups with signal, and momentum's part."""
     for row in rows:
         yield (
             f"{_name(row)}: {row.groups_with_signal} of {row.groups} prompt groups "

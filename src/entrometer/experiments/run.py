@@ -42,14 +42,14 @@ def run_experiment(
     progress: Progress = quiet,
     engine: Engine | None = None,
 ) -> Tables:
-    """Run an experiment, and leave a complete run directory.
+    """Run an experiment, write a complete run directory, and return the tables.
 
     Passes that the store already has are reused: from a run that was stopped, from one
     with other settings, or from another experiment on the same samples.
 
     Args:
-        experiment: Its record.
-        config: What to measure.
+        experiment: The experiment to run.
+        config: Its settings.
         run: The run directory; created if missing.
         store: Directory of the passes; `passes` in the run directory by default.
             Several runs may share one.
@@ -87,7 +87,7 @@ def run_experiment(
 
 
 def requests_of(points: Sequence[Point]) -> list[Request]:
-    """Return the passes of all points."""
+    """Return the requests of all points, in the order of the points."""
     return [request for point in points for request in point.requests()]
 
 
@@ -101,9 +101,9 @@ def run_requests(
     after: float = 0.0,
     stages: Stages | None = None,
 ) -> None:
-    """Run the requests that the store lacks, and add them to `stages`.
+    """Run the requests that the store lacks; add their number and seconds to `stages`.
 
-    `before` and `after` are work of other calls, which progress counts in.
+    `before` and `after` are costs of earlier and later calls, which progress includes.
     """
 
     def tell(status: Status) -> None:
@@ -129,7 +129,7 @@ def run_requests(
 def missing(requests: Iterable[Request], store: Path) -> list[Request]:
     """Return the requests that the store lacks, each once, with their shards.
 
-    A result that the store has is compared with the hash in the store's log first.
+    Raises if a result in the store has another hash than the store's log lists.
     """
     manifest = Manifest(store)
     lacking: dict[str, Request] = {}
@@ -150,7 +150,7 @@ def missing(requests: Iterable[Request], store: Path) -> list[Request]:
 
 
 def work_left(requests: Iterable[Request], store: Path) -> float:
-    """Return the cost of what the store lacks, in forward passes over one response."""
+    """Return the cost of the missing requests, in forward passes over one response."""
     return sum((request.cost for request in missing(requests, store)), start=0.0)
 
 

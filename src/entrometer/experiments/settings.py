@@ -15,13 +15,13 @@ from entrometer.tasks.registry import Split
 
 
 def as_settings(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return settings from JSON values: lists become tuples, the split its member."""
+    """Return settings from JSON values: lists become tuples, `split` a `Split`."""
     settings = {k: tuple(v) if isinstance(v, list) else v for k, v in values.items()}
     return {**settings, "split": Split(values["split"])}
 
 
 def read_settings(experiment: Experiment[Any, Any], run: Path) -> dict[str, Any]:
-    """Return the settings that a run saved; raise if they were edited since."""
+    """Return a run's saved settings; raise if they are missing, edited or invalid."""
     path = run / CONFIG
     sealed_settings(run)
     names = [f.name for f in fields(experiment.config)]
@@ -29,7 +29,7 @@ def read_settings(experiment: Experiment[Any, Any], run: Path) -> dict[str, Any]
         values = read_json(path)
         unknown = [name for name in values if name not in names]
         if unknown:
-            raise ValueError(f"it has no setting {unknown[0]!r}")
+            raise ValueError(f"this verb has no setting {unknown[0]!r}")
         settings = as_settings(values)
         settings["checkpoints"] = tuple(
             located(path, run) for path in settings["checkpoints"]
@@ -40,7 +40,7 @@ def read_settings(experiment: Experiment[Any, Any], run: Path) -> dict[str, Any]
         experiment.config(**settings)
     except FileNotFoundError:
         raise InvalidValue(
-            f"{path}: no such file, so {run} cannot be resumed; name the directory "
+            f"{path}: no such file, so {run} is not a run; name the directory "
             f"that `entrometer {experiment.name}` wrote"
         ) from None
     except (ValueError, TypeError, KeyError, AttributeError) as error:
@@ -52,7 +52,7 @@ def read_settings(experiment: Experiment[Any, Any], run: Path) -> dict[str, Any]
 
 
 def require_own(experiment: Experiment[Any, Any], run: Path) -> None:
-    """Raise if a directory holds a training or a run of another experiment."""
+    """Raise if a directory holds a training, another verb's run or invalid settings."""
     kind = (verified(run, names=()) or {}).get("kind", experiment.name)
     if kind != experiment.name:
         raise InvalidValue(
@@ -63,6 +63,6 @@ def require_own(experiment: Experiment[Any, Any], run: Path) -> None:
             read_settings(experiment, run)
         except InvalidValue as error:
             raise InvalidValue(
-                f"{run} holds something else; choose another directory with --run "
-                f"({error})"
+                f"{run} holds no run of `entrometer {experiment.name}`; choose another "
+                f"directory with --run ({error})"
             ) from error

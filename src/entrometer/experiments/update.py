@@ -23,7 +23,7 @@ from entrometer.policy import Checkpoint, Policy
 
 
 class StepVectors(NamedTuple):
-    """A step as it is stored."""
+    r"""Direction $v$, diagonal preconditioner $P$ and $\kappa$ of a stored step."""
 
     direction: dict[str, Tensor]
     preconditioner: dict[str, Tensor]
@@ -31,14 +31,14 @@ class StepVectors(NamedTuple):
 
 
 def ascent_of(policy: Policy, batch: Batch) -> dict[str, Tensor]:
-    r"""Return $-g = \sum_k\alpha_k\nabla S_k + \gamma_k\nabla H_k$ of a batch."""
+    r"""Return a batch's $-\nabla L = \sum_k\alpha_k\nabla S_k + \gamma_k\nabla H_k$."""
     return passes.vjp(policy, batch.rollouts, batch.weights).gradient
 
 
 def make_step(
     checkpoint: Checkpoint, ascent: Vector, *, max_grad_norm: float
 ) -> AdamWStep:
-    """Return the step that AdamW makes of a batch's ascent."""
+    """Return AdamW's step and next state from minus the loss gradient, `ascent`."""
     # The ascent is minus the gradient of the loss, which AdamW expects.
     return adamw_update(
         checkpoint.policy.trained(),
@@ -63,7 +63,7 @@ def adjoint(gradient: Vector, step: StepVectors) -> dict[str, Tensor]:
 def momentum_and_decay(
     checkpoint: Checkpoint, step: StepVectors
 ) -> dict[str, dict[str, Tensor]]:
-    r"""Return the parts of a step that do not come from its batch.
+    r"""Return `history` and `decay`: the parts of a step that its batch does not cause.
 
     $v_\text{history} = -\frac{\beta_1}{1-\beta_1^n}Pm_-$ and
     $v_\text{decay} = -\lambda\theta$; the rest of $v$ is the batch's part.
@@ -80,7 +80,7 @@ def momentum_and_decay(
 
 
 def write_step(path: Path, update: Update) -> None:
-    """Store what the passes along a step read."""
+    """Write a step's direction, history, preconditioner and kappa to a file."""
     names = ("direction", "history", "preconditioner")
     vectors = parts(**{name: getattr(update, name) for name in names})
     # repr of a float is exact: the shortest text that reads back to the same bits.
@@ -88,14 +88,14 @@ def write_step(path: Path, update: Update) -> None:
 
 
 def read_step(path: Path, device: Device) -> StepVectors:
-    """Return what `write_step` stored, on a device."""
+    """Return a stored step's direction, preconditioner and kappa, on a device."""
     with open_vectors(path, "a step", device) as file:
         direction, P = file.part("direction"), file.part("preconditioner")
         return StepVectors(direction, P, float(file.about["kappa"]))
 
 
 def read_step_part(path: Path, part: str, device: Device) -> dict[str, Tensor]:
-    """Return one part of a step: `direction`, `history` or `preconditioner`."""
+    """Return one vector of a step: `direction`, `history` or `preconditioner`."""
     with open_vectors(path, "a step", device) as file:
         return file.part(part)
 
@@ -103,7 +103,7 @@ def read_step_part(path: Path, part: str, device: Device) -> dict[str, Tensor]:
 def write_advanced(
     path: Path, checkpoint: Checkpoint, made: AdamWStep, eta: float
 ) -> None:
-    r"""Store $\theta + \eta v$ and the moments after the step."""
+    r"""Write $\theta + \eta v$ and AdamW's moments after the step to a file."""
     v = made.update.direction
     # Added in the type of the parameter, as the optimizer of the training does.
     moved = {n: p + eta * v[n].to(p) for n, p in checkpoint.policy.trained().items()}
@@ -114,7 +114,7 @@ def write_advanced(
 
 
 def read_advanced(path: Path, checkpoint: Checkpoint) -> Checkpoint:
-    """Move a checkpoint, in place, to what `write_advanced` stored."""
+    """Return the checkpoint after a stored step; its policy is changed in place."""
     trained, kind = checkpoint.policy.trained(), "a policy after a step"
     with open_vectors(path, kind, "cpu") as file, torch.no_grad():
         steps, taken = int(file.about["steps"]), int(file.about["optimizer"])

@@ -36,7 +36,7 @@ class Lora(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class ForeignCheckpoint:
-    """Unsharded weights and AdamW's state, by parameter name."""
+    """Another framework's checkpoint: unsharded weights and AdamW's state, by name."""
 
     about: Path  #: Directory with `config.json` and the tokenizer.
     lora: Lora | None  #: None if the model itself was trained.
@@ -102,7 +102,7 @@ def _write_base(checkpoint: ForeignCheckpoint, new: Path) -> None:
     if not frozen:
         raise UnreadableSource(
             f"{checkpoint.about.parent}: expected the weights of the model, got those "
-            "of its adapter alone. Name the model that was trained with --base."
+            "of its adapter alone. With --base, name the model that was trained."
         )
     (new / "base").mkdir()
     _write_model(checkpoint.about, frozen, new / "base")

@@ -71,7 +71,7 @@ def read_deepspeed(path: Path, about: Path) -> ForeignCheckpoint:
         raise UnreadableSource(
             f"{path}: expected a fully trained model, got "
             f"{len(content['frozen_param_shapes'])} frozen parameters, and DeepSpeed "
-            "does not save the scale of an adapter. Save it with peft as well."
+            "does not save the scale of an adapter. Train all of the parameters."
         )
     states = [_read(file)["optimizer_state_dict"] for file in optimizer_files(path)]
     groups: list[dict[str, torch.Size]] = content["param_shapes"]

@@ -17,7 +17,7 @@ from entrometer.runs import UpdateBatch, UpdateSettings, prompt_name
 from entrometer.runs.untrusted import JSON_LIMIT, open_regular, parse_json
 from entrometer.runs.updates import require_usable
 
-SCHEMA = 1
+SCHEMA = 1  #: Version of prime-rl's export format that is read.
 
 _COLUMNS = (
     *("token_ids", "loss_mask", "advantages", "rewards"),
@@ -26,7 +26,7 @@ _COLUMNS = (
 
 
 def export_files(path: Path) -> list[Path]:
-    """Return the files of a step's directory, in order of rank."""
+    """Return the `rank_R.jsonl` files of a step's directory, in order of rank."""
     return sorted(path.glob("rank_*.jsonl"), key=lambda f: (len(f.name), f.name))
 
 

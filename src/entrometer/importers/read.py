@@ -35,8 +35,8 @@ def read_foreign(path: Path | str, *, base: str | None = None) -> ForeignCheckpo
         if optimizer_files(directory):
             if base is None:
                 raise SourceNotFound(
-                    f"{directory}: DeepSpeed does not save the model's settings. Name "
-                    "the model that was trained with --base."
+                    f"{directory}: DeepSpeed does not save the model's settings. With "
+                    "--base, name the model that was trained."
                 )
             about = find_directory(base)
             with _naming_framework(directory, "DeepSpeed"):

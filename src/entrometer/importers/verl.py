@@ -76,7 +76,7 @@ def read_verl(path: Path) -> ForeignCheckpoint:
 def moments(
     path: Path, model: nn.Module, optimizers: Sequence[Mapping[str, Any]]
 ) -> tuple[dict[str, Tensor], dict[str, Tensor], int]:
-    """Return first and second moments by name, and the number of steps."""
+    """Return AdamW's first and second moments by name, and its number of steps."""
     groups = param_groups(path, optimizers[0])
     if len(groups) != 1:
         raise UnreadableSource(
@@ -195,7 +195,7 @@ def joined(name: str, shards: Sequence[Tensor | None]) -> Tensor:
 
 
 def shard_ranks(tensor: DTensor) -> list[int]:
-    """Return the processes of the first replica, which hold each shard once."""
+    """Return the ranks of the first replica's processes, which hold each shard once."""
     ranks = tensor.device_mesh.mesh
     for place in reversed(range(ranks.dim())):
         if tensor.placements[place] == Replicate():
@@ -204,7 +204,7 @@ def shard_ranks(tensor: DTensor) -> list[int]:
 
 
 def split(flat: Tensor, shapes: Mapping[str, Sequence[int]]) -> dict[str, Tensor]:
-    """Return the tensors that a flat one holds in a row, before its padding."""
+    """Return the tensors, by name, that a flat one holds one after another."""
     numels = {name: torch.Size(shape).numel() for name, shape in shapes.items()}
     parts = flat[: sum(numels.values())].split(list(numels.values()))
     return {

@@ -25,6 +25,6 @@ def clip_higher(
     by the number of tokens. Where every ratio is 1 the gradient is plain Dr-GRPO's.
 
     verl also clips where $A < 0$ and $r >$ `clip_ratio_c` (3 by default): its gradient
-    there is 0, ours $-rA$. It clamps $\log r$ to $\pm 20$.
+    there is 0, ours $rA$. It clamps $\log r$ to $\pm 20$.
     """
     return clipped_surrogate(tables.ratio, tables.A, clip_low=low, clip_high=high)

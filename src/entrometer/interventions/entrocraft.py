@@ -34,8 +34,8 @@ def entrocraft(
     lower = lower_start + (lower_end - lower_start) * tables.progress
     if lower > upper:
         raise InvalidValue(
-            f"expected the lower bound of the band below the upper one, got {lower:g} "
-            f"above {upper:g} at progress {tables.progress:g}; exchange the bounds"
+            f"expected a lower bound below the upper one, got {lower:g} and {upper:g} "
+            f"at progress {tables.progress:g}; reduce lower_start or lower_end"
         )
     losses = dr_grpo(tables, low=low, high=high)
     if tables.mean_entropy > upper:

@@ -26,7 +26,7 @@ def high_entropy(
     r"""$\ell = \ell_\text{Dr-GRPO}$ where $H \ge q_{1-\rho}$, else 0.
 
     $q$ is the quantile of $H$ over the counted tokens, linearly interpolated as in TRL,
-    which takes it of each micro-batch. The divisor counts all tokens.
+    which takes it of each micro-batch. The divisor is Dr-GRPO's.
     """
     losses = dr_grpo(tables, low=low, high=high)
     H = tables.H.detach()

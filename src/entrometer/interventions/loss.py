@@ -16,7 +16,7 @@ from entrometer.interventions.tables import TokenTables
 from entrometer.tokens import LossCoefficients, dr_grpo_mean, loss_coefficients
 
 MICRO_BATCH = "micro_batch"
-"""Setting of every intervention: number of responses its statistics are taken over."""
+"""Name of the setting for the number of responses that statistics are taken over."""
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ class Intervention:
         )
 
     def adapted(self, mean_entropy: float) -> "Intervention":
-        """Return the intervention of the next step."""
+        """Return the intervention with its next step's settings, given this entropy."""
         if self.remedy.adapt is None:
             return self
         settings = self.remedy.adapt(dict(self.settings), mean_entropy)
@@ -85,7 +85,7 @@ class Intervention:
 
 
 def intervention(text: str) -> Intervention:
-    """Return the intervention `name` or `name:setting=value,setting=value`."""
+    """Return the intervention of a text, `name` or `name:setting=value,...`."""
     name, _, rest = text.partition(":")
     remedy = remedy_of(name)
     settings = {**remedy.defaults, MICRO_BATCH: 0}

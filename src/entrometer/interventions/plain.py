@@ -1,4 +1,4 @@
-"""Dr-GRPO and GRPO: the losses that every remedy is compared with."""
+"""Dr-GRPO, the loss that every remedy is compared with, and GRPO."""
 
 import torch
 
@@ -7,7 +7,7 @@ from entrometer.interventions.tables import PerToken, TokenTables
 from entrometer.tokens import clipped_surrogate
 
 PLAIN = "dr-grpo"
-"""The intervention without a remedy, which every other is compared with."""
+"""Name of the loss without a remedy, which every intervention is compared with."""
 
 TRL_DR_GRPO = (
     'loss_type="dr_grpo", scale_rewards="none", epsilon={low}, epsilon_high={high}'

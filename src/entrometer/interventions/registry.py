@@ -30,12 +30,12 @@ class Remedy:
     #: Returns the next step's settings from this step's and the mean entropy.
     adapt: Callable[[dict[str, float], float], dict[str, float]] | None = None
     scheduled: bool = False  #: Whether the loss depends on the training progress.
-    needs: tuple[str, ...] = ()  #: Tables it reads besides S, H, S_old and A.
+    needs: tuple[str, ...] = ()  #: Of `concentration` and `influence`, those it reads.
     #: Arguments of TRL's `GRPOConfig`, settings in braces; None if TRL lacks it.
     trl: str | None = None
     #: Overrides of verl's config, settings in braces; None if verl lacks it.
     verl: str | None = None
-    differs: str = ""  #: How the loss of TRL or verl differs with those lines.
+    differs: str = ""  #: How the loss of TRL or verl differs with those settings.
     source: str = ""  #: Publication.
     shares: tuple[str, ...] = ()  #: Settings that lie between 0 and 1.
     positive: tuple[str, ...] = ()  #: Settings above 0; others are at least 0.
@@ -80,7 +80,7 @@ def add_remedy(name: str, remedy: Remedy) -> None:
     # The same definition again is a notebook cell that was run again.
     if known and _definition(known.function) != _definition(remedy.function):
         raise InvalidValue(
-            f"expected a free name, got {name!r}, which is "
+            f"expected a free name, got {name!r}, which has been registered for "
             f"{'.'.join(_definition(known.function))}; choose another"
         )
     _require_usable(name, remedy)
@@ -97,15 +97,15 @@ def _require_usable(name: str, remedy: Remedy) -> None:
     wrong = [k for k, v in settings.items() if not isinstance(v, int | float)]
     if wrong:
         raise InvalidValue(
-            f"expected a number as the default of each setting of {name!r}, got none "
-            f"for {wrong}; add a default"
+            f"expected a number as the default of each setting of {name!r}, got no "
+            f"number for {wrong}; give it one"
         )
     strength = remedy.strength
     if strength is not None and settings.get(strength) not in remedy.strengths:
         raise InvalidValue(
             f"expected the strength of {name!r} to be one of its settings "
             f"{list(settings)}, with its default among {remedy.strengths}, got "
-            f"{strength!r}; correct it"
+            f"{strength!r}; correct `strength` or `strengths`"
         )
 
 
@@ -136,7 +136,7 @@ def remedy_of(name: str) -> Remedy:
 
 
 def intervention_names() -> list[str]:
-    """Return the registered names, sorted."""
+    """Return the names of all registered interventions, sorted."""
     return sorted(_REMEDIES)
 
 

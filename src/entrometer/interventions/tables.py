@@ -76,7 +76,7 @@ class TokenTables:
 
 
 def top(score: PerToken, mask: Bool[Tensor, "B T"], count: int) -> Bool[Tensor, "B T"]:
-    """Return the `count` masked tokens of the largest score; on ties, the earlier."""
+    """Return a mask of the `count` tokens in `mask` of largest score; ties: earlier."""
     masked = score.where(mask, -torch.inf).flatten()
     order = masked.argsort(descending=True, stable=True)[: min(count, int(mask.sum()))]
     chosen = torch.zeros_like(masked, dtype=torch.bool)

@@ -38,13 +38,13 @@ def sequence_logprobs(
 
 
 def mean_length(policy: EnumerablePolicy) -> Objective:
-    r"""Return the mean length $\mathrm E[T]$ in tokens."""
+    r"""Return the function $\theta\mapsto\mathrm E[T]$, the mean length in tokens."""
     T_M = policy.lengths().double()
     return lambda params: (sequence_logprobs(policy, params).exp() @ T_M).mean()
 
 
 def entropy_per_sequence(policy: EnumerablePolicy) -> Objective:
-    r"""Return $\mathcal H = -\mathrm E_p\sum_t \pi(t|p)\ln\pi(t|p)$ per response."""
+    r"""Return the function $\theta\mapsto -\mathrm E_p\sum_t \pi(t|p)\ln\pi(t|p)$."""
 
     def objective(params: dict[str, Tensor]) -> Tensor:
         log_p = sequence_logprobs(policy, params)
@@ -54,7 +54,7 @@ def entropy_per_sequence(policy: EnumerablePolicy) -> Objective:
 
 
 def entropy_per_token(policy: EnumerablePolicy) -> Objective:
-    r"""Return $h = \mathcal H / \mathrm E[T]$ in nats per token."""
+    r"""Return the function $\theta\mapsto\mathcal H/\mathrm E[T]$, nats per token."""
     entropy, length = entropy_per_sequence(policy), mean_length(policy)
     return lambda params: entropy(params) / length(params)
 
@@ -62,7 +62,7 @@ def entropy_per_token(policy: EnumerablePolicy) -> Objective:
 def expected_reward(
     policy: EnumerablePolicy, rewards: Float[Tensor, "P M"]
 ) -> Objective:
-    r"""Return $J = \mathrm E_p\sum_t \pi(t|p)\,r(p, t)$."""
+    r"""Return the function $\theta\mapsto J = \mathrm E_p\sum_t \pi(t|p)\,r(p, t)$."""
     return lambda params: (
         (sequence_logprobs(policy, params).exp() * rewards).sum(dim=1).mean()
     )
@@ -76,7 +76,7 @@ def random_rewards(policy: EnumerablePolicy, seed: int) -> Float[Tensor, "P M"]:
 
 
 def gradient(objective: Objective, params: dict[str, Tensor]) -> dict[str, Tensor]:
-    """Return the exact gradient, by reverse mode."""
+    """Return the exact gradient of an objective, by reverse mode."""
     leaves = {name: p.detach().requires_grad_() for name, p in params.items()}
     grads = torch.autograd.grad(objective(leaves), list(leaves.values()))
     return dict(zip(leaves, grads, strict=True))

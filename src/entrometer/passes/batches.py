@@ -16,7 +16,7 @@ from entrometer.runs.rollouts import Rollouts
 
 Padding = Literal["right", "left"]
 TOKEN_BUDGET = 4096
-"""Padded tokens of a batch, unless one sequence alone is longer."""
+"""Most padded tokens of a batch, unless one sequence alone is longer."""
 
 
 class Batch(NamedTuple):
@@ -62,7 +62,7 @@ def batches(
 ) -> Iterator[Batch]:
     """Yield batches of at most `budget` padded tokens, the longest sequences first.
 
-    Raises for token ids that are not below `vocabulary`, if it is given.
+    A longer sequence is a batch alone. Raises for token ids from `vocabulary` on.
     """
     if budget < 1:
         raise InvalidValue(f"expected a token budget of at least 1, got {budget}")

@@ -59,7 +59,7 @@ def forward_along(
 
 
 class Concentration(NamedTuple):
-    """Sums over the vocabulary before each response token."""
+    """Sums over the vocabulary, of probabilities $p_v$ before each response token."""
 
     squared: Float[np.ndarray, " K"]
     r"""$\sum_v p_v^2$, the chance that two draws are the same token."""
@@ -77,8 +77,8 @@ def concentration(
 ) -> Concentration:
     r"""Return $\sum_v p_v^2$ and $\sum_v p_v^2(\log p_v + H)$ of each response token.
 
-    Besides S and H, a softmax with a table of logits needs them: one step on the logit
-    of a token takes probability from all others in proportion to theirs.
+    `tabular_softmax` needs the second besides S and H: one step on the logit of a token
+    takes probability from all others in proportion to theirs.
     """
     head = head_of(policy, rollouts)
     columns = np.empty((2, rollouts.tokens))
@@ -168,7 +168,7 @@ def aligned(policy: Policy, directions: Sequence[Vector]) -> list[dict[str, Tens
 
 
 def require_differentiable(policy: Policy) -> None:
-    """Raise for a policy without derivatives, or with ones of another function."""
+    """Raise if nothing is trained, or if an adapter is merged or a variant (DoRA)."""
     if not policy.trained():
         raise InvalidValue(
             "expected a policy with trained parameters, got none that require a "

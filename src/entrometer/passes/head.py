@@ -17,7 +17,7 @@ from torch import Tensor
 
 
 class HeadTangents(NamedTuple):
-    """Tables of the scored tokens with their first derivatives."""
+    """S and H of the scored tokens, and their derivatives along D directions."""
 
     S: Float[Tensor, " N"]
     H: Float[Tensor, " N"]
@@ -26,7 +26,7 @@ class HeadTangents(NamedTuple):
 
 
 class HeadCurvatures(NamedTuple):
-    """Tables of the scored tokens with first and second derivatives."""
+    """S and H of the scored tokens, with first and second derivatives."""
 
     S: Float[Tensor, " N"]
     H: Float[Tensor, " N"]
@@ -37,7 +37,7 @@ class HeadCurvatures(NamedTuple):
 
 
 class HeadGradient(NamedTuple):
-    """Tables of the scored tokens, and gradients in hidden states and weight."""
+    """S and H of the scored tokens, and a gradient in hidden states and weight."""
 
     S: Float[Tensor, " N"]
     H: Float[Tensor, " N"]
@@ -168,7 +168,7 @@ class VocabularyHead:
         *,
         weight_gradient: bool = False,
     ) -> HeadGradient:
-        r"""Return the gradient of $\sum aS + bH$ in hidden states, and in the weight.
+        r"""Return the gradient of $\sum aS + bH$ in hidden states; in weight if asked.
 
         $\partial/\partial z = a(e_y - p) - bp(\ell + H)$.
         """

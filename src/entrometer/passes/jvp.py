@@ -28,7 +28,7 @@ Hidden = Callable[[Batch], Float[Tensor, "M B T C"]]
 
 
 class JvpPass(NamedTuple):
-    """Result of `jvp`."""
+    """S and H of each response token, and their derivatives along directions."""
 
     tables: Tables
     tangents: list[Tangents]
@@ -73,7 +73,7 @@ def jvp(
 
 
 class Jvp2Pass(NamedTuple):
-    """Result of `jvp2`."""
+    """S and H of each response token, with first and second derivatives."""
 
     tables: Tables
     tangents: Tangents
@@ -178,7 +178,7 @@ def _hidden_names(policy: Policy, direction: Vector) -> list[str]:
 
 
 def hidden_function(policy: Policy, batch: Batch) -> Callable[[Vector], tuple[Tensor]]:
-    """Return the hidden states of a batch as a function of trained parameters."""
+    """Return a function from trained parameters to the hidden states of a batch."""
     wrapped = _Hidden(policy)
 
     def f(params: Vector) -> tuple[Tensor]:

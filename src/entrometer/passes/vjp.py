@@ -20,7 +20,7 @@ from entrometer.runs.rollouts import Rollouts
 
 
 class VjpPass(NamedTuple):
-    """Result of `vjp`."""
+    """S and H of each response token, and the gradient of their weighted sum."""
 
     tables: Tables
     gradient: dict[str, Tensor]
@@ -28,7 +28,7 @@ class VjpPass(NamedTuple):
 
 
 class VjpsPass(NamedTuple):
-    """Result of `vjps`."""
+    """S and H of each response token, and gradients of their weighted sums."""
 
     tables: Tables
     gradients: list[dict[str, Tensor]]
@@ -112,7 +112,7 @@ def vjps(
 
 
 def require_weights(rollouts: Rollouts, weights: GradientWeights) -> None:
-    """Raise unless there is one weight per response token."""
+    """Raise unless there is one weight of S and one of H per response token."""
     for name, column in weights._asdict().items():
         if column.shape != (rollouts.tokens,):
             raise ShapeMismatch(

@@ -26,7 +26,7 @@ def is_adapted(module: nn.Module) -> bool:
 def adapter_parameters(module: Any) -> dict[str, Tensor]:
     """Return A and B of a linear layer's one plain adapter, by name in the module.
 
-    Empty for several adapters, and for one that is merged, biased or a variant.
+    Empty for other layers, several adapters, or one merged, biased or a variant.
     """
     names = _active(module)
     plain = isinstance(module.base_layer, nn.Linear) and len(names) == 1
@@ -66,8 +66,8 @@ def _active(module: Any) -> list[str]:
 class LinearRule:
     r"""$y = W'x$ and $\dot y = W'\dot x + s(\dot B A x + B\dot A x)$, $W' = W + sBA$.
 
-    The adapter is merged once. All blocks share one product with $W'$; the low-rank
-    terms of all directions share the product of $x$ with $[A; \dot A_1; \ldots]$.
+    A linear layer and its tangents, the adapter merged. All blocks share one product
+    with $W'$, all directions' low-rank terms that of $x$ with $[A; \dot A_1; \ldots]$.
     """
 
     def __init__(self, module: nn.Module, tangents: Sequence[AdapterTangent]) -> None:

@@ -52,7 +52,7 @@ _STARTS = (True, False, "gaussian", "orthogonal", "eva")
 
 
 def base_of(directory: Path) -> str | None:
-    """Return the name of the model that the adapter was trained on, if recorded."""
+    """Return the name or path of the model below an adapter; None if not recorded."""
     config = read_json(directory / CONFIG)
     base, revision = config.get("base_model_name_or_path"), config.get("revision")
     for name, value in (("base_model_name_or_path", base), ("revision", revision)):
@@ -127,7 +127,7 @@ def add_adapter(
 ) -> Policy:
     """Return the policy with a fresh adapter, which alone is then trained.
 
-    The model inside is changed in place; `settings` are those of `put_fresh_adapter`.
+    The model is changed in place; `settings` are the adapter's `alpha` and `modules`.
     """
     generator = Generator().manual_seed(seed)
     model = put_fresh_adapter(

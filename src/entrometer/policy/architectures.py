@@ -41,7 +41,7 @@ _HARMLESS = {
 
 
 class UnknownArchitecture(EntrometerError, NotImplementedError):
-    """A model or module without exact rules here."""
+    """A model or module that the rules for heads, float64 or tangents do not cover."""
 
 
 def kind(module: nn.Module) -> str:
@@ -82,7 +82,7 @@ def attention(
     softcap: float | None = None,
     **other: Any,
 ) -> tuple[Float[Tensor, "B T H C"], None]:
-    """Attention function in the form that transformers calls."""
+    """Return attention's output $o$, and None in place of the weights."""
     # Plain products and a softmax in the inputs' own precision: transformers' eager
     # attention computes the softmax in float32, and the fused kernels have no forward
     # derivative.
@@ -123,7 +123,7 @@ def group_queries(
 def allowed_keys(
     mask: Tensor | None, T: int, U: int, device: torch.device
 ) -> Bool[Tensor, "B1 1 1 T U"]:
-    """Return the keys that each query may attend to."""
+    """Return True for each key that a query may attend to."""
     # Transformers leaves out the mask where attention is plainly causal.
     if mask is None:
         mask = torch.ones(T, U, dtype=torch.bool, device=device).tril(U - T)[None, None]

@@ -35,7 +35,7 @@ _COPY_AGAIN = "Copy the whole directory again."
 
 @dataclass(frozen=True, eq=False)
 class Checkpoint:
-    """Everything that decides the next optimizer step but the norm of clipping.
+    """A policy with AdamW's state and settings; the norm of clipping is not included.
 
     A Trainer keeps that norm in `training_args.bin`, a pickle that is never opened.
     """
@@ -89,7 +89,7 @@ def load_checkpoint(
 
 
 class Schedule(NamedTuple):
-    """Position of a checkpoint in its training."""
+    """Steps taken at a checkpoint, and the next step's learning rate and momentum."""
 
     step: int  #: Steps of the training run so far.
     learning_rate: float  #: Learning rate of the next step.
@@ -97,12 +97,12 @@ class Schedule(NamedTuple):
 
     @property
     def share(self) -> float:
-        r"""Share of one batch, not of momentum: $(1-\beta_1)/(1-\beta_1^{n+1})$."""
+        r"""Share of the next step due to its batch: $(1-\beta_1)/(1-\beta_1^{n+1})$."""
         return (1 - self.momentum) / (1 - self.momentum ** (self.step + 1))
 
 
 def read_schedule(path: Path | str) -> Schedule:
-    """Read the position of a checkpoint in its training, without its model."""
+    """Return a checkpoint's step, learning rate and momentum, without its model."""
     path = local_directory(Path(path).expanduser())
     settings = read_settings(path / "optimizer.pt")
     step = _global_step(path / "trainer_state.json")
@@ -110,7 +110,7 @@ def read_schedule(path: Path | str) -> Schedule:
 
 
 def read_progress(path: Path | str) -> float:
-    """Return the share of the training before a checkpoint; 0 if it is not stored."""
+    """Return the share of all training steps taken; 0 if their number is not stored."""
     file = local_directory(Path(path).expanduser()) / "trainer_state.json"
     steps = read_json(file).get("max_steps")
     if not isinstance(steps, int) or isinstance(steps, bool) or steps < 1:

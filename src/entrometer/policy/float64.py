@@ -111,11 +111,11 @@ def _exact_frequencies(rotary: Any, layer_type: str | None) -> Float64[Tensor, "
     loaded: Tensor = getattr(rotary, name)
     # What was loaded is the same formula in float32; anything further off means that
     # the module changed its frequencies after they were made.
-    same = torch.allclose(frequencies, loaded.double().cpu(), rtol=1e-5, atol=0)
+    same = torch.allclose(frequencies.double(), loaded.double().cpu(), 1e-5, 0)
     if frequencies.dtype is not torch.float64 or not same:
         raise UnknownArchitecture(
-            f"expected {name} to be what its config says, got other frequencies or "
-            f"{frequencies.dtype}; {_REMEDY}"
+            f"expected {name} to be what its config gives in float64, got other "
+            f"frequencies; {_REMEDY}"
         )
     return cast(Tensor, frequencies.to(loaded.device))
 

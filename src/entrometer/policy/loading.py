@@ -45,7 +45,7 @@ def load_policy(
     precision: Precision | str = Precision.FLOAT32,
     device: torch.device | str = "cpu",
 ) -> Policy:
-    """Load a policy, in evaluation mode, from safetensors and nothing that can run.
+    """Load a policy, in evaluation mode, from safetensors, without running its code.
 
     All parameters of a model are trained; with an adapter, only those of the adapter.
 

@@ -32,7 +32,7 @@ _NO_DECAY = re.compile(r"bias|layernorm|rmsnorm|(^|\.|_)norm($|\.)")
 
 
 class AdamWSettings(NamedTuple):
-    """Settings of all parameters; only weight decay may differ between groups."""
+    """AdamW's learning rate, betas and epsilon, the same for all parameters."""
 
     learning_rate: float
     betas: tuple[float, float]
@@ -121,12 +121,12 @@ def read_optimizer_state(path: Path, model: nn.Module) -> OptimizerState:
 
 
 def read_settings(path: Path) -> AdamWSettings:
-    """Return the settings of the next step; needs no model."""
+    """Return learning rate, betas and epsilon of the next step; needs no model."""
     return common_settings(path, param_groups(path, _load(path)))
 
 
 def optimizer_key(path: Path) -> str:
-    """Return the hash of an optimizer's file, after a check that torch can read it."""
+    """Return the hash of an optimizer's file; raise unless it is torch's archive."""
     require_stored(path, absent=_ABSENT)
     return file_sha256(path)
 
@@ -165,7 +165,7 @@ def _check_groups(
         raise UnreadableSource(
             f"{path}: expected groups of {expected} parameters, with and without "
             f"weight decay, as a Trainer makes them for this model; got {got}. Check "
-            "that the same model and adapter were trained, by its default optimizer."
+            "that this model and adapter were trained, with the default optimizer."
         )
     if unknown := content["state"].keys() - set(listed):
         raise UnreadableSource(
@@ -225,7 +225,7 @@ def common_settings(path: Path, groups: Sequence[Mapping[str, Any]]) -> AdamWSet
 
 
 def step_count(path: Path, value: object) -> int:
-    """Return a number of steps, which torch keeps as a float."""
+    """Return a stored number of steps as an integer; raise unless it is whole."""
     value = _item(value)
     if not isinstance(value, int | float) or not 0 <= value < 2**53 or value % 1:
         raise UnreadableSource(
@@ -239,7 +239,7 @@ def one_step(path: Path, steps: Collection[int]) -> int:
     if len(set(steps)) != 1:
         raise UnreadableSource(
             f"{path}: expected one number of steps for all parameters, got "
-            f"{sorted(set(steps))}. Use a checkpoint of one step, in which every "
+            f"{sorted(set(steps))}. Use a checkpoint of a run in which every "
             "trained parameter had a gradient in every step."
         )
     return next(iter(steps))

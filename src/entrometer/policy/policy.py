@@ -64,7 +64,7 @@ class Policy:
 
     @property
     def head_name(self) -> str | None:
-        """Name of the head's weight among the trained parameters, if it is trained."""
+        """Name of the head's weight among trained parameters; None if it is frozen."""
         # Compared by identity: a head that is tied to the embedding goes by the
         # embedding's name.
         weight: Any = self._output_layer.weight
@@ -80,7 +80,7 @@ class Policy:
 
     @property
     def softcap(self) -> float | None:
-        """Soft cap of the final logits, where the architecture has one."""
+        """Soft cap of the final logits; None if the architecture has none."""
         config: Any = self.base.config
         cap = getattr(config, "final_logit_softcapping", None)
         return None if cap is None else float(cap)
@@ -115,7 +115,7 @@ class Policy:
 
 @contextmanager
 def moved(policy: Policy, direction: Vector, eta: float) -> Iterator[Policy]:
-    r"""Move the policy to $\theta + \eta v$, and back to $\theta$, to the bit.
+    r"""Move the policy to $\theta + \eta v$ in this context; then restore every bit.
 
     `direction` may name all trained parameters or some; the others stay.
     """

@@ -20,7 +20,7 @@ class Precision(StrEnum):
 
     FLOAT32 = "float32"  #: The default.
     FLOAT64 = "float64"  #: Not one operation below it, or the model is refused.
-    BFLOAT16 = "bfloat16"  #: The model's own, to measure cost.
+    BFLOAT16 = "bfloat16"  #: Precision of most stored models; to measure cost only.
 
     @property
     def dtype(self) -> torch.dtype:
@@ -40,14 +40,14 @@ def as_precision(precision: Precision | str) -> Precision:
 
 
 def as_device(device: torch.device | str) -> torch.device:
-    """Return a device that this machine can hold a tensor on; raise `InvalidValue`."""
+    """Return the torch device; raise `InvalidValue` if this machine lacks it."""
     try:
         return torch.empty(0, device=device).device
     except (RuntimeError, AssertionError) as error:
         # The first line has the reason; the others are where torch noticed it.
         why = (str(error).splitlines() or [""])[0]
         raise InvalidValue(
-            f"expected a device of this machine, as cpu or cuda:1; got {device!r} "
+            f"expected a device of this machine, like cpu or cuda:1; got {device!r} "
             f"({why})."
         ) from error
 
@@ -81,11 +81,11 @@ _BELOW_FLOAT64 = {
 
 
 class PrecisionLost(EntrometerError, ArithmeticError):
-    """A computation below the precision that was promised."""
+    """A computation was below float64 where only float64 is allowed."""
 
 
 class LowPrecisionSpy(TorchDispatchMode):
-    """Counts every operation whose result is a float below float64."""
+    """Counts all `operations`, and in `found` those with a result below float64."""
 
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]

@@ -42,7 +42,7 @@ def sample(
 
     A repeated prompt id gets new responses. `seed` is one number for all, or the seed
     of each response of a part of a batch. The key-value cache holds at most
-    `batch_tokens` tokens, prompts and padding included. The rows are unscored.
+    `batch_tokens` tokens, prompts and padding included. Rewards are not set.
     """
     source = Path(policy.source).expanduser()
     sampler = Sampler(
@@ -69,7 +69,7 @@ def sample(
 
 
 def eos_tokens(policy: Policy) -> tuple[int, ...]:
-    """Return the tokens that end a response: of tokenizer and generation config."""
+    """Return the EOS token ids of tokenizer and generation config, ascending."""
     config = getattr(policy.base, "generation_config", None)
     listed = getattr(config, "eos_token_id", None)
     ids = listed if isinstance(listed, list | tuple) else [listed]

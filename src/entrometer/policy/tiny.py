@@ -15,7 +15,7 @@ from entrometer.policy.policy import Policy
 from entrometer.policy.precision import Precision, as_precision, ready
 from entrometer.policy.sources import TINY
 
-LENGTH = 1024  #: Positions of the model.
+LENGTH = 1024  #: Most tokens of a prompt with its response.
 
 # Ids follow this order, so a new token goes last: a saved model keeps its meaning.
 SPECIAL = ("<pad>", "<bos>", "<eos>", "<unk>", "<system>", "<user>", "<assistant>")

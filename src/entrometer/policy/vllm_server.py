@@ -43,7 +43,7 @@ class _Completion(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class VllmServer:
-    """A vLLM server and how to ask it.
+    """Address of a vLLM server, and how to send it requests.
 
     A request may take `timeout` seconds and is tried `attempts` times, with a `pause`
     in seconds that doubles; at most `concurrency` are in flight. `api_key` is sent as a

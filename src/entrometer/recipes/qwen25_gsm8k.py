@@ -75,7 +75,7 @@ def qwen25_gsm8k() -> TrainConfig:
 
 
 def evaluation(run: Path, *, device: str = "cuda") -> EvalConfig:
-    """Return the evaluation of the steps in `QUARTERS` on all test problems."""
+    """Return the config to evaluate the steps in `QUARTERS` on all test problems."""
     settings = _of(run, *QUARTERS, device=device)
     names = {f.name for f in fields(EvalConfig)} - {"problems", "split"}
     shared = {name: value for name, value in settings.items() if name in names}
@@ -83,7 +83,7 @@ def evaluation(run: Path, *, device: str = "cuda") -> EvalConfig:
 
 
 def measurement(run: Path, *, device: str = "cuda") -> MeasureConfig:
-    """Return the measurement of the entropy change of the steps in `QUARTERS`.
+    """Return the config to measure the entropy change at the steps in `QUARTERS`.
 
     `run` is the directory of the training.
     """
@@ -93,19 +93,19 @@ def measurement(run: Path, *, device: str = "cuda") -> MeasureConfig:
 
 
 def influences(run: Path, *, device: str = "cuda") -> InfluenceConfig:
-    """Return the measurement of token influence at two of those steps."""
+    """Return the config to measure token influence at the steps `EARLY` and `LATE`."""
     return InfluenceConfig(**_of(run, EARLY, LATE, device=device), prompts=512)
 
 
 def kernels(run: Path, *, device: str = "cuda") -> KernelConfig:
-    """Return the measurement of the kernel between responses."""
+    """Return the config to measure the kernel between responses, at `QUARTERS`."""
     return KernelConfig(
         **_of(run, *QUARTERS, device=device), updates=("sampled-1",), memory=32.0
     )
 
 
 def comparison(run: Path, *, device: str = "cuda") -> CompareConfig:
-    """Return the comparison of remedies at one checkpoint, on 32 prompts."""
+    """Return the config to compare remedies at step `LATE`, with 32 update prompts."""
     return CompareConfig(
         **_of(run, LATE, device=device),
         updates=("sampled-1",),

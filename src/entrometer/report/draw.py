@@ -54,7 +54,7 @@ def panels(
 
 
 def with_legend(figure: Figure, wanted: bool = True) -> Figure:
-    """Draw one legend for all panels, in as many columns as its names have room for."""
+    """Return the figure, with one legend for all of its panels if `wanted`."""
     if not wanted:
         return figure
     entries: dict[str, Artist] = {}
@@ -74,21 +74,18 @@ def write_inside(ax: Axes, words: str) -> None:
 
 
 def zeros(ax: Axes, width: float = 0.5) -> None:
-    """Draw thin lines at zero in both directions."""
+    """Draw a horizontal and a vertical line through zero."""
     ax.axhline(0, color=GREY, linewidth=width)
     ax.axvline(0, color=GREY, linewidth=width)
 
 
 def few_ticks(ax: Axes, most: int = 5) -> None:
-    """Leave room between long tick labels of the horizontal axis."""
+    """Limit the horizontal axis to `most` steps, so that long tick labels have room."""
     ax.xaxis.set_major_locator(MaxNLocator(most))
 
 
 def identity(*axes: Axes) -> None:
-    """Draw the diagonal and give both axes the same ends, in each of some panels.
-
-    The ends are those of the first: the panels share their axes, or are one.
-    """
+    """Draw the diagonal, and give both axes the same ends; panels must share axes."""
     ends = (*axes[0].get_xlim(), *axes[0].get_ylim())
     both = (min(ends), max(ends))
     for ax in axes:
@@ -99,7 +96,7 @@ def identity(*axes: Axes) -> None:
 def axis_ends(
     marked: Float[np.ndarray, "n"], other: Float[np.ndarray, "m"]
 ) -> tuple[float, float]:
-    """Return ends that hold all markers, and of the rest what is near to them.
+    """Return axis ends that hold all `marked` values, and of `other` those near them.
 
     One very wide interval would otherwise squeeze all markers into a point.
     """
@@ -113,14 +110,14 @@ def axis_ends(
 
 
 def log_x(ax: Axes, values: Iterable[float]) -> None:
-    """Set a log scale that holds all values, even if there is a single one."""
+    """Give the horizontal axis a log scale that holds all positive finite values."""
     seen = [x for x in values if x > 0 and math.isfinite(x)]
     ax.set(xscale="log", xlim=(min(seen) / 1.6, max(seen) * 1.6))
     log_axis(ax.xaxis)
 
 
 def log_axis(axis: Axis) -> None:
-    """Label a log axis that has its data in plain characters, not as formulas."""
+    """Set ticks of a log axis for its present ends, labelled in plain characters."""
     low, high = sorted(axis.get_view_interval())
     decades = math.log10(high / low) if low > 0 else math.inf
     subs = (1.0, 2.0, 5.0) if decades < 2.2 else (1.0,)
@@ -143,13 +140,13 @@ def power_of_ten(x: float) -> str:
 
 
 def intervals(rows: Sequence[Any], name: str) -> Intervals:
-    """Return one quantity of some rows of a table with its 95% intervals."""
+    """Return `name` of all rows, and the low and high ends of its 95% intervals."""
     columns = (name, f"{name}_low", f"{name}_high")
     return np.array([[getattr(row, c) for row in rows] for c in columns], np.float64)
 
 
 def arms(value: Column, low: Column, high: Column) -> Float[np.ndarray, "2 _"]:
-    """Return the lengths of an error bar below and above; NaN for an infinite end."""
+    """Return the lengths of error bars below and above; NaN for an infinite end."""
     reach = np.maximum(np.stack((value - low, high - value)), 0.0)
     return np.where(np.isfinite(reach), reach, np.nan)
 
@@ -163,20 +160,20 @@ def error_bars(
 
 
 def cross_bars(ax: Axes, x: Intervals, y: Intervals, **how: Any) -> None:
-    """Draw points with 95% intervals both ways."""
+    """Draw points with their horizontal and vertical 95% intervals."""
     ax.errorbar(x[0], y[0], arms(*y), arms(*x), **how)
 
 
 def faint_bars(
     ax: Axes, x: Intervals, y: Intervals, colour: str, alpha: float, width: float
 ) -> None:
-    """Draw 95% intervals both ways without points."""
+    """Draw horizontal and vertical 95% intervals without their points."""
     how: dict[str, Any] = {"elinewidth": width, "capsize": 0, "alpha": alpha}
     ax.errorbar(x[0], y[0], arms(*y), arms(*x), fmt="none", ecolor=colour, **how)
 
 
 def bars(ax: Axes, names: Sequence[str], series: Series, *, line: float = 0.0) -> None:
-    """Draw a bar for each name that a series has, downwards, and a line across."""
+    """Draw horizontal bars with intervals, names downwards, and a vertical line."""
     thick = 0.8 / max(len(series), 1)
     for place, ((title, bars), (colour, hatch)) in enumerate(
         zip(series.items(), BAR_LOOKS, strict=False)
@@ -202,7 +199,7 @@ def interval_series(
     column: str,
     **where: str,
 ) -> Series:
-    """Return one quantity of the rows that have these values, by series and name."""
+    """Return intervals of `column` by series and name, of rows that match `where`."""
     return {
         title: {
             name(row): Interval.of(row, column)
@@ -221,14 +218,14 @@ def name_rows(ax: Axes, names: Sequence[str]) -> None:
 
 
 def row_height(series: int) -> float:
-    """Height of a row with so many intervals, in inches."""
+    """Return the height in inches of a row with one interval per series."""
     return 0.2 + 0.09 * (series - 1)
 
 
 def interval_rows(
     ax: Axes, names: Sequence[str], filled: Series, hollow: Series | None = None
 ) -> None:
-    """Draw an interval for each name, from the top down, and a line at zero.
+    """Draw a row for each name, with one interval per series, and a line at zero.
 
     `filled` are markers with intervals, `hollow` open markers around them, with an
     interval if there is no filled one.
@@ -272,7 +269,7 @@ class Points(NamedTuple):
 
 
 def diagonal(groups: Mapping[str, Points]) -> Figure:
-    """Draw predictions against observations, and beside them their differences."""
+    """Return a figure of predictions against observations, and of their differences."""
     figure, (left, right) = canvas(4.0, 1, 2)
     for (name, points), look in zip(groups.items(), cycle(LOOKS), strict=False):
         how = {"label": label(name), "elinewidth": 0.7}
@@ -309,5 +306,5 @@ def diagonal_caption(points: Points) -> str:
     times = number(float(np.median(narrower)), 2)
     return (
         f"{where}; the interval of the difference, on the right, is {times} times "
-        "narrower than that of the change, because both come from the same samples."
+        "narrower than the change's, because prediction and change share their samples."
     )

@@ -66,7 +66,7 @@ def kernel_of(
 
 
 def whole_kernels(runs: Runs) -> Table | None:
-    """Return the numbers of each kernel, a row for each checkpoint and metric."""
+    """Return a table of each kernel's trace, effective rank, noise scale and others."""
     columns: dict[str, Cell] = {
         "step": cells.number("step"),
         "responses": cells.number("responses"),
@@ -82,14 +82,14 @@ def whole_kernels(runs: Runs) -> Table | None:
     caption = (
         "The kernel of each checkpoint and metric: trace, effective rank (Σλ)²/Σλ², "
         "share of the squared elements that is off the diagonal, the noise scale in "
-        "prompts with its 95% interval, and the seconds that rows and products took"
+        "prompts with its 95% interval, and the seconds that computing it took"
     )
     rows = [(kernel_of(run, row)[:3], row) for run in runs for row in run.tables.whole]
     return columns_table(caption, _HEADS, columns, rows, 3) if rows else None
 
 
 def blocks(runs: Runs) -> Plot | None:
-    """Means with intervals: a panel for each metric, of the kernel and the cosine."""
+    """Return the plot of mean kernel and cosine by kind of pair; None without rows."""
     rows = [(kernel_of(run, row), row) for run in runs for row in run.tables.blocks]
     if not rows:
         return None
@@ -170,7 +170,7 @@ def _draw_blocks(series: dict[str, list[Block]]) -> Figure:
 
 
 def elements(runs: Runs) -> Plot | None:
-    """Size of elements against length on log scales, a panel for each kernel."""
+    """Return the plot of kernel elements against response length; None without any."""
     rows: RowsBySubject[Element] | None = by_subject(
         (
             (kernel_of(run, row), row)
@@ -329,7 +329,7 @@ sketches = RowsFigure[KernelTables, SketchError](
     "Error of a sketch",
     "Root mean square error of an element of the sketched kernel, over the norms "
     "of its two rows, against the number of buckets, both on log scales: markers "
-    "are measured, lines are what theory says, of slope one half.",
+    "are measured, lines are what theory says, of slope −½.",
     "Root mean square error of an element over the norms of its rows",
     rows=lambda run: [
         (kernel_of(run, row), row)

@@ -34,8 +34,8 @@ def _predictions_caption(rows: RowsBySubject[Prediction]) -> str:
     if not known:
         return "The closer a point is to the diagonal, the better the prediction."
     return (
-        f"The whole step's prediction has a root-mean-square error of {span(known)} "
-        "times that of the change itself."
+        "The root mean square error of the whole step's prediction is "
+        f"{span(known)} times the root mean square of the change."
     )
 
 

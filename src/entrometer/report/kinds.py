@@ -19,7 +19,7 @@ Part = TypeVar("Part")
 
 @dataclass(frozen=True)
 class FinishedRun(Generic[Tables]):
-    """A run directory as a report reads it."""
+    """What a report reads from a run: its results in words, settings and tables."""
 
     kind: str
     """Name of its kind, from its manifest."""

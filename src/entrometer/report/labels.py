@@ -38,7 +38,7 @@ Box = tuple[float, float, float, float]
 def place_labels(
     ax: Axes, points: Float[np.ndarray, "n 2"], texts: Sequence[str]
 ) -> None:
-    """Name points beside them, the first ones first, as many as have room."""
+    """Write texts beside their points and mark these, in order, where there is room."""
     words = [label(text.strip() or text.translate(_BLANK), 14) for text in texts]
     for (x, y), name, place in _placed(ax, points, words, _BESIDE, _CORNER):
         _write(ax, name, (x, y), place)
@@ -51,9 +51,9 @@ def lead_labels(
     texts: Sequence[str],
     others: Float[np.ndarray, "m 2"],
 ) -> None:
-    """Name points by importance, with a line if there is no room beside a point.
+    """Write texts near their points where there is room, with a line to distant ones.
 
-    The panel's limits must be set. Names do not cover `others` either.
+    Earlier texts are placed first; none covers `others`. Set the panel's limits first.
     """
     words = [label(text, 26) for text in texts]
     every = np.concatenate([points, others])

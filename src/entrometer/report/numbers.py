@@ -1,4 +1,4 @@
-"""Numbers as text: rounded to their standard error, with a true minus."""
+"""Numbers as text for people: rounded, and with a true minus sign."""
 
 import math
 from collections.abc import Iterable, Sequence
@@ -17,21 +17,21 @@ class Interval(NamedTuple):
 
     @classmethod
     def of(cls, row: Any, name: str) -> "Interval":
-        """Return one quantity of a row of a table."""
+        """Return `name` of a row, with ends from `name_low` and `name_high`."""
         return cls(*(getattr(row, name + end) for end in ("", "_low", "_high")))
 
     @property
     def known(self) -> bool:
-        """Whether the value was measured."""
+        """Whether the value is finite; NaN was not measured."""
         return math.isfinite(self.value)
 
     def __str__(self) -> str:
-        """The value and the ends, rounded to what the width can tell."""
+        """`value [low, high]`, rounded by the width of the interval."""
         return with_interval(*self)
 
 
 def number(x: float | int, digits: int = 3) -> str:
-    """Return a number with so many significant digits."""
+    """Return a number to `digits` significant digits; integers below 1e6 in full."""
     if not math.isfinite(x):
         return _special(x)
     if float(x).is_integer() and abs(x) < 1e6:
@@ -54,22 +54,22 @@ def with_error(value: float, error: float) -> str:
 
 
 def interval(low: float, high: float) -> str:
-    """Return the ends of an interval, rounded to what its width can tell."""
+    """Return `[low, high]` as text, with as many decimals as its width justifies."""
     return _rounded((low, high), low, high, "[{}, {}]")
 
 
 def with_interval(value: float, low: float, high: float) -> str:
-    """Return a value and its interval, rounded to what the width can tell."""
+    """Return `value [low, high]` as text, with decimals as the width justifies."""
     return _rounded((value, low, high), low, high, "{} [{}, {}]")
 
 
 def reward_words(reward: float) -> str:
-    """Return the reward of a response in words; NaN if it was not scored."""
+    """Return `reward` and its number as text, or `not scored` for NaN."""
     return "not scored" if math.isnan(reward) else f"reward {number(reward)}"
 
 
 def rate(eta: float) -> str:
-    """Return a learning rate for a sentence, with spaces that do not break."""
+    """Return a learning rate as `η = 1e-6`, with spaces that do not break."""
     return f"η\u00a0=\u00a0{number(eta, 2)}"
 
 

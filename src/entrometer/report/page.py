@@ -103,7 +103,7 @@ def report_page(runs: Sequence[Path], kinds: Kinds) -> str:
 
 
 def draw_figures(run: Path, kinds: Kinds) -> dict[str, str]:
-    """Return each figure of a run as SVG, by the name of its file."""
+    """Return each figure of a run as SVG, by its file name without suffix."""
     drawn = {}
     with style():
         for plot in _plots(_groups(read_runs([run], kinds), kinds))[0]:
@@ -123,8 +123,8 @@ def write_figures(
     unknown = [f for f in formats if f not in FORMATS]
     if unknown:
         raise InvalidValue(
-            f"expected formats among {', '.join(FORMATS)}, got {unknown[0]!r}; name "
-            "those"
+            f"expected formats among {', '.join(FORMATS)}, got {unknown[0]!r}; use "
+            "only those"
         )
     plots, _ = _plots(_groups(read_runs([run], kinds), kinds))
     directory.mkdir(parents=True, exist_ok=True)

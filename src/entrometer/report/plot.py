@@ -32,13 +32,13 @@ class Plot:
     caption: str
     """What to see, in a sentence or two."""
     table: Table
-    """The numbers that are drawn, and those that there was no room for."""
+    """The numbers behind the picture; a long table lists only some of its rows."""
     draw: "Callable[[], Figure]"
     """Draws the picture; to be called inside `style()`."""
 
 
 class Subject(NamedTuple):
-    """What a row is about."""
+    """Run, checkpoint, update and precision that a row of a result table is about."""
 
     run: str
     checkpoint: str
@@ -73,7 +73,7 @@ class RowsBySubject(Generic[Row]):
 
     @property
     def omitted(self) -> str:
-        """A sentence for the subjects that the figure has no room for."""
+        """A sentence on how many subjects are drawn; empty if all are."""
         return omitted(self.drawn, self.rows)
 
     def table(
@@ -83,7 +83,7 @@ class RowsBySubject(Generic[Row]):
         label_columns: int = 1,
         most: int | None = None,
     ) -> Table:
-        """Return at most so many rows, evenly spaced, after the subject's name."""
+        """Return a table of `most` evenly spaced rows, or of all, by subject name."""
         pairs = [
             ((self.names[s],), row) for s, rows in self.rows.items() for row in rows
         ]
@@ -144,20 +144,20 @@ def by_subject(
 
 
 def distinct_names(subjects: Sequence[Subject]) -> dict[Subject, str]:
-    """Name each subject by the parts in which they differ, or by its checkpoint."""
+    """Name each subject by the fields that differ, or else by its checkpoint."""
     columns = list(zip(*subjects, strict=True))
     differ = [i for i, column in enumerate(columns) if len(set(column)) > 1] or [1]
     return {s: ", ".join(s[i] for i in differ) for s in subjects}
 
 
 def spread(items: Sequence[Item], most: int) -> list[Item]:
-    """Return at most so many items, evenly from the first to the last."""
+    """Return at most `most` of the items, evenly spaced from the first to the last."""
     if len(items) <= most:
         return list(items)
     return [items[round(i)] for i in np.linspace(0, len(items) - 1, most)]
 
 
 def omitted(drawn: Iterable[object], every: Iterable[object]) -> str:
-    """Return a sentence for the subjects that a figure has no room for."""
+    """Return a sentence on how many subjects are drawn; empty if all are."""
     some, count = len(list(drawn)), len(list(every))
-    return f" Drawn are {some} of {count}; the table has all." * (some < count)
+    return f" Drawn are {some} of {count} subjects, evenly spaced." * (some < count)

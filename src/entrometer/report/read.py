@@ -23,7 +23,7 @@ from entrometer.runs.rows import read_tables, table_classes
 from entrometer.runs.untrusted import read_json
 
 Kinds = Mapping[str, RunKind[Any]]
-"""Kinds by the name that manifests give."""
+"""Kinds of runs by the name that a run's manifest gives."""
 TRAINING = "training"
 
 
@@ -39,7 +39,7 @@ TrainingRun = FinishedRun[TrainingTables]
 
 
 def read_runs(paths: Sequence[Path], kinds: Kinds) -> list[FinishedRun[Any]]:
-    """Read each run, under a name that no other run has."""
+    """Return each run as read from its directory, with a name that no other has."""
     if not 1 <= len(paths) <= len(LOOKS):
         raise InvalidValue(
             f"expected 1 to {len(LOOKS)} runs, as many as a figure can tell apart, got "
@@ -90,8 +90,8 @@ def _kind(path: Path, kinds: Kinds) -> RunKind[Any]:
                 return kind
     raise InvalidValue(
         f"{path}: expected a run of kind {', '.join([*kinds, TRAINING])}, got "
-        f"{name!r}; install the package that registers this kind, or report the run "
-        "with the version that wrote it"
+        f"{name!r}; install the package that registers this kind, or make the report "
+        "with the version of entrometer that wrote the run"
     )
 
 

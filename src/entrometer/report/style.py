@@ -81,12 +81,12 @@ _SETTINGS: dict[Any, Any] = {
 
 @contextmanager
 def style() -> Iterator[None]:
-    """Apply these settings instead of the user's own."""
+    """Apply the report's matplotlib settings, not the user's, in a `with` block."""
     with mpl_style.context(["default", _SETTINGS]):
         yield
 
 
 def save(figure: Figure, path: Path) -> None:
-    """Write SVG, PDF or PNG by the suffix, without a date: the bytes must repeat."""
+    """Write a figure as SVG, PDF or PNG by the suffix of `path`, with no date in it."""
     key = {".pdf": "CreationDate", ".png": "Creation Time"}.get(path.suffix, "Date")
     figure.savefig(path, dpi=150, metadata={key: None})

@@ -14,7 +14,7 @@ MOST_ROWS = 50
 
 @dataclass(frozen=True)
 class Table:
-    """Rows of text under heads."""
+    """A table of the page: caption, column heads, and rows of text."""
 
     caption: str
     """What the rows are, with units."""
@@ -23,7 +23,7 @@ class Table:
     label_columns: int = 1
     """Number of columns at the left with text; the others have numbers."""
     code: tuple[int, ...] = ()
-    """Columns whose text is code."""
+    """Indices of the columns whose text is shown as code."""
 
 
 def table(
@@ -53,13 +53,13 @@ def columns_table(
     rows: Iterable[tuple[Sequence[str], Any]],
     label_columns: int,
 ) -> Table:
-    """Return rows that have labels under `heads`, and a cell under each column."""
+    """Return a table: each row's labels under `heads`, then its cell of each column."""
     cells = [[*labels, *(cell(r) for cell in columns.values())] for labels, r in rows]
     return table(caption, (*heads, *columns), cells, label_columns=label_columns)
 
 
 def rows_table(runs: Sequence[FinishedRun[Any]], name: str) -> Table | None:
-    """Return the first rows of one table of some runs, with all of its columns."""
+    """Return the first rows of result table `name` of all runs; None without rows."""
     rows = [(run.name, row) for run in runs for row in getattr(run.tables, name)]
     if not rows:
         return None

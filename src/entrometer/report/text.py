@@ -26,7 +26,7 @@ NOT_DRAWN = "\u25a1"
 
 
 def carried(text: str) -> str:
-    """Return text that HTML can hold: NUL as \u2400, half a surrogate as \ufffd."""
+    """Return text that HTML can hold: NUL as \u2400, a lone surrogate as \ufffd."""
     return _SURROGATE.sub("\ufffd", text.replace("\0", "\u2400"))
 
 
@@ -50,7 +50,7 @@ def shown(text: object) -> Markup:
 
 
 def label(text: str, width: int = 36) -> str:
-    """Return the text on one line, with a box for characters that the font lacks."""
+    """Return text cut to `width`, with a box for any character that has no glyph."""
     head = text if len(text) <= width else text[: width - 1] + "\u2026"
     font = _font()
     drawn = "".join(

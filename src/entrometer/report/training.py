@@ -1,4 +1,4 @@
-"""Training runs on a report page: figures over their steps, which runs share."""
+"""Training runs on a report page: figures against the step, with all runs in each."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -32,34 +32,34 @@ _SHARES = {
 
 
 def column(metrics: Metrics, *names: str) -> np.ndarray:
-    """Return the first of the columns that was logged; NaN if none was."""
+    """Return the first of the named columns that was logged; all NaN if none was."""
     logged = [metrics[name] for name in names if name in metrics]
     return logged[0] if logged else np.full(len(metrics["step"]), np.nan)
 
 
 def with_se(run: TrainingRun, name: str, other: str = "") -> Estimates:
-    """Return a logged column, or else another, and its standard errors."""
+    """Return column `name`, or `other` if not logged, and `name_se`; NaN if missing."""
     metrics = run.tables.metrics
     return column(metrics, name, other), column(metrics, f"{name}_se")
 
 
 def entropy_of(run: TrainingRun) -> Estimates:
-    """Return the entropy of the update batches."""
+    """Return the entropy of each step's update batch, and its standard error."""
     return with_se(run, "entropy/token", "entropy")
 
 
 def reward_of(run: TrainingRun) -> Estimates:
-    """Return the mean reward of the update batches."""
+    """Return the mean reward of each step's update batch, and its standard error."""
     return with_se(run, "reward", "rewards/answer/mean")
 
 
 def noise_of(run: TrainingRun) -> Estimates:
-    """Return the gradient noise scale."""
+    """Return the gradient noise scale as of each step, and its standard error."""
     return with_se(run, _NOISE)
 
 
 def ks(evaluation: Metrics | None) -> list[int]:
-    """Return each k whose pass@k was evaluated."""
+    """Return in order each k whose pass@k was evaluated."""
     names = [n.removeprefix("pass_at_") for n in evaluation or {} if "pass_at_" in n]
     return sorted(int(k) for k in names if k.isdecimal())
 
@@ -151,7 +151,7 @@ def _name(runs: Runs, run: TrainingRun, what: str) -> str:
 
 
 def draw_training(path: Path, metrics: Metrics, evaluation: Metrics | None) -> None:
-    """Draw pass@k, entropy, noise scale and reward against the step, in four panels.
+    """Write a figure of pass@k, entropy, reward and noise scale against the step.
 
     The suffix of `path` gives the format. `metrics` has one row per step, `evaluation`
     one row per checkpoint.
@@ -169,7 +169,7 @@ def draw_training(path: Path, metrics: Metrics, evaluation: Metrics | None) -> N
 
 
 def entropy(runs: Runs) -> Plot | None:
-    """Entropy of the update batches, and of held-out problems."""
+    """Return the plot of entropy by step; None if no run logged it."""
     logged = [r for r in runs if np.isfinite(entropy_of(r)[0]).any()]
     return _by_step(
         logged,
@@ -186,7 +186,7 @@ def entropy(runs: Runs) -> Plot | None:
 
 
 def reward(runs: Runs) -> Plot | None:
-    """Reward of the update batches."""
+    """Return the plot of reward by step; None if no run logged it."""
     logged = [r for r in runs if np.isfinite(reward_of(r)[0]).any()]
     return _by_step(
         logged,
@@ -194,7 +194,9 @@ def reward(runs: Runs) -> Plot | None:
         _reward_panel,
         "reward",
         "Reward of the update batches",
-        "Mean reward of each update batch against the optimizer step.",
+        "Against the optimizer step: the mean reward of each run's update batches; of "
+        "a single run the shares of verified answers, of answers that keep the format "
+        "and of groups without signal.",
         "From the first step to the last the mean reward goes "
         f"{_from_to(logged, reward_of)}.",
         "Mean reward of the update batches",
@@ -202,7 +204,7 @@ def reward(runs: Runs) -> Plot | None:
 
 
 def noise(runs: Runs) -> Plot | None:
-    """Gradient noise scale of a training."""
+    """Return the plot of the gradient noise scale by step; None if never positive."""
     known = [r for r in runs if (noise_of(r)[0] > 0).any()]
     scales = [noise_of(r)[0] for r in known]
     last = ", ".join(number(float(scale[scale > 0][-1]), 2) for scale in scales)
@@ -222,7 +224,7 @@ def noise(runs: Runs) -> Plot | None:
 
 
 def passes(runs: Runs) -> Plot | None:
-    """pass@k of the checkpoints that were evaluated."""
+    """Return the plot of pass@k by checkpoint; None if none was evaluated."""
     evaluated = [r for r in runs if ks(r.tables.evaluation)]
     if not evaluated:
         return None
@@ -258,7 +260,7 @@ def passes(runs: Runs) -> Plot | None:
 
 
 def prediction(runs: Runs) -> Plot | None:
-    """Predicted against observed entropy changes of updates; None if not logged."""
+    """Return the plot of predicted against observed changes; None if not logged."""
     groups = {r.name: _points(r) for r in runs if _measured(r).size}
     if not groups:
         return None
@@ -288,7 +290,7 @@ def prediction(runs: Runs) -> Plot | None:
 
 
 def evaluations(runs: Runs) -> Table | None:
-    """Return the evaluation of each checkpoint of the runs that were evaluated."""
+    """Return a table with a row per evaluated checkpoint; None if there is none."""
     columns = dict.fromkeys(n for run in runs for n in run.tables.evaluation or {})
     lows = [n for n in columns if n.endswith("_low") and not n.startswith("change_")]
     names = [name.removesuffix("_low") for name in lows]

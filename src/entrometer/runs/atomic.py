@@ -21,7 +21,7 @@ except ImportError:  # Windows.
 logger = logging.getLogger(__name__)
 
 LOCK = ".lock"
-"""File that the process working in a directory holds; never part of a seal."""
+"""Name of the file that the process working in a directory locks; never sealed."""
 
 
 class DamagedFile(EntrometerError, ValueError):
@@ -43,7 +43,7 @@ _FAILED_WRITES = ("unexpected pos", "write failed", "failed writing", "os error"
 
 @contextmanager
 def naming_full_disk(directory: Path) -> Iterator[None]:
-    """Turn a failed write by a library into `NotWritten` naming the newest file."""
+    """Turn an OSError or a failed write into `NotWritten`, naming the newest file."""
     try:
         yield
     except EntrometerError:
@@ -136,7 +136,7 @@ def hold(directory: Path) -> Iterator[None]:
     Raises `RunInUse`, with the pid of the holder, if another process has the lock. The
     lock is the kernel's (`flock`) on the file `.lock`: it ends with its process, in
     whatever way, and the file stays. A network file system may restrict it to one
-    machine (old NFS) or not support it; then a warning is logged and work continues.
+    machine (old NFS) or not support it, which logs a warning. Windows has no such lock.
     """
     directory.mkdir(parents=True, exist_ok=True)
     # Opened without truncation: the file has the pid of the current holder.

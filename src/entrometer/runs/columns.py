@@ -27,7 +27,7 @@ _FORMAT = b"1"
 def write_columns(
     path: str | os.PathLike[str], columns: Mapping[str, Float[np.ndarray, "_"]]
 ) -> None:
-    """Write float64 columns of equal length, complete or not at all."""
+    """Write float64 columns of equal length as Parquet, complete or not at all."""
     table = pa.table(
         {
             name: pa.array(x, pa.float64(), from_pandas=False)
@@ -38,12 +38,12 @@ def write_columns(
 
 
 def read_columns(path: str | os.PathLike[str]) -> dict[str, Float[np.ndarray, "_"]]:
-    """Read what `write_columns` wrote; raise for any other file."""
+    """Return by name the columns that `write_columns` wrote; raise for other files."""
     return read_parquet(
         path,
         _to_columns,
-        expected="columns of a pass",
-        remedy="delete it and run the same command again",
+        expected="result columns of a pass",
+        remedy="delete it, then run the same command with --resume",
     )
 
 
@@ -54,7 +54,7 @@ def _to_columns(table: pa.Table) -> dict[str, Float[np.ndarray, "_"]]:
 
 
 def read_table(kind: type[Table], paths: Iterable[str | os.PathLike[str]]) -> Table:
-    """Return a NamedTuple of columns, concatenated from the shards of one table."""
+    """Return the NamedTuple `kind` of columns, concatenated from its shards' files."""
     parts = [read_columns(path) for path in paths]
     fields: tuple[str, ...] = kind._fields  # type: ignore[attr-defined]
     columns = (np.concatenate([part[name] for part in parts]) for name in fields)

@@ -36,7 +36,7 @@ def seal(
     about: dict[str, Any] | None = None,
     destination: Path | None = None,
 ) -> None:
-    """Declare a directory complete: flush its files to disk, then list them.
+    """Seal a complete directory: flush its files to disk, then list them in a manifest.
 
     The manifest has the size and sha256 of every file and is written last, so a
     directory with a manifest was complete when that was written.
@@ -86,15 +86,15 @@ def publish(directory: Path, destination: Path) -> None:
 def verify(
     directory: Path, *, names: Iterable[str] | None = None, beside: bool = True
 ) -> dict[str, Any]:
-    """Return `about` of a sealed directory, or raise `IncompleteDirectory`.
+    """Compare a directory with its manifest; return the `about` that was sealed in it.
 
-    Files are compared by size and sha256; each is read once per process.
+    Raises `IncompleteDirectory` if a file is missing or has another size or sha256.
 
     Args:
         directory: The sealed directory.
         names: Files to compare, which must be listed; all by default. With an empty
             list only the manifest is read.
-        beside: Whether all includes the files outside the directory.
+        beside: Whether, without `names`, listed files outside the directory count too.
     """
     body = _read_manifest(directory)
     listed: dict[str, dict[str, Any]] = body["files"]
@@ -114,7 +114,7 @@ def verify(
 def verified(
     directory: Path, *, names: Iterable[str] | None = None, beside: bool = True
 ) -> dict[str, Any] | None:
-    """Return `verify` of a directory; None if it is unsealed.
+    """Return what `verify` returns; None for a directory without a manifest.
 
     Directories of other programs have no manifest; callers warn about that.
     """
@@ -124,14 +124,14 @@ def verified(
 
 
 def present(path: Path) -> bool:
-    """Whether a file exists; raise if a manifest lists it as something else."""
+    """Return whether a file exists; raise if it is not as a manifest lists it."""
     return is_sealed_file(path) or path.is_file()
 
 
 def is_sealed_file(path: Path) -> bool:
-    """Compare a file with the manifest that lists it; return False if none does.
+    """Return whether a manifest lists a file; raise if the file is not as listed.
 
-    This is the manifest of its directory or, for an update batch, of the next
+    The manifest is that of its directory or, for an update batch, of the next
     checkpoint: training seals each checkpoint with the batches since the last one.
     """
     damaged: IncompleteDirectory | None = None

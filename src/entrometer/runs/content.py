@@ -81,7 +81,7 @@ def is_users(definition: Callable[..., Any]) -> bool:
 
 
 def own_modules(definition: Callable[..., Any]) -> list[ModuleType]:
-    """Return the loaded modules of the package or directory that defines something.
+    """Return the loaded modules of the package or directory of a function or class.
 
     Installed libraries are not among them.
     """

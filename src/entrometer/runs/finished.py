@@ -54,7 +54,7 @@ def is_training(run: Path) -> bool:
 def read_summary(run: Path) -> dict[str, Any]:
     """Return title, sentences and warnings of a measurement, as they were sealed.
 
-    An unsealed one says so in its first warning.
+    The first warning of an unsealed measurement says that it is unsealed.
     """
     path = run / "summary.json"
     verified(run)
@@ -77,7 +77,7 @@ def unsealed(name: str) -> str:
 
 
 def unsealed_files(run: Path) -> list[str]:
-    """Return the files that a report reads from a run and that no manifest lists."""
+    """Return files of a run that no manifest lists; of a measurement, "the results"."""
     if is_measurement(run):
         return [] if verified(run, names=()) is not None else ["the results"]
     names = (CONFIG, _METRICS, _EVALUATION)
@@ -87,13 +87,13 @@ def unsealed_files(run: Path) -> list[str]:
 
 
 def training_metrics(run: Path) -> Metrics:
-    """Return what each step of a training logged, from one table or its checkpoints."""
+    """Return what each step logged, from metrics.parquet or the newest checkpoint."""
     table = run / _METRICS
     return read_metrics(table) if present(table) else logged_metrics(run)
 
 
 def evaluation_metrics(run: Path) -> Metrics | None:
-    """Return the evaluation of a training with the most responses; None if none is.
+    """Return evaluation.parquet, else the evaluation with most responses, else None.
 
     One row per checkpoint: `step`, `prompts`, `responses`, and for each quantity x the
     columns `x`, `x_standard_error`, `x_low`, `x_high`, and the same of `change_x`.

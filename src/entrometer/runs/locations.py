@@ -17,7 +17,7 @@ _COMMIT = re.compile(r"[0-9a-f]{40}")
 
 
 def relative_path(path: str | Path, directory: Path) -> str:
-    """Return `path` relative to `directory`, without any folder above both."""
+    """Return `path` relative to `directory`, starting with `./` or `../`."""
     # Links are resolved on both sides: `..` of a link is not where the link is.
     target = os.path.realpath(Path(path).expanduser())
     relative = Path(os.path.relpath(target, os.path.realpath(directory)))
@@ -26,7 +26,7 @@ def relative_path(path: str | Path, directory: Path) -> str:
 
 
 def relative_source(source: str, directory: Path) -> str:
-    """Return a path of a model relative to `directory`, and a name as it is.
+    """Return a model's existing path relative to `directory`; anything else as it is.
 
     Anything without a slash is a name, such as "tiny".
     """

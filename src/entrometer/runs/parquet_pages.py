@@ -26,7 +26,7 @@ class Extent(NamedTuple):
 
 
 def extent(file: BinaryIO, about: pq.FileMetaData) -> Extent:
-    """Sum the values and the decompressed bytes of all pages.
+    """Return the rows, values and decompressed bytes of a file, summed over its pages.
 
     Raises `ValueError` for pages that contradict the footer.
     """

@@ -135,12 +135,12 @@ class Rollouts:
 
     @classmethod
     def concatenate(cls, parts: Sequence["Rollouts"]) -> "Rollouts":
-        """Return all rows of parts that have the same sampler, in order."""
+        """Return the rows of all parts, in order; raise if their samplers differ."""
         samplers = list(dict.fromkeys(part.sampler for part in parts))
         if len(samplers) != 1:
             raise InvalidValue(
-                f"expected parts of one sampler, got {samplers}; responses of "
-                "different policies do not belong in one table"
+                f"expected parts of one sampler, got {samplers}; keep "
+                "responses of different policies in separate tables"
             )
         columns: dict[str, Any] = {}
         # Without the engine's log-probs if one part has none.
@@ -164,7 +164,7 @@ def unscored(
     texts: Sequence[str],
     sampler: Sampler,
 ) -> Rollouts:
-    """Return sampled rows without rewards, the same number for each prompt id."""
+    """Return responses as rollouts with NaN rewards, equally many per prompt id."""
     each = len(responses) // len(prompt_ids)
     return Rollouts(
         prompt=np.repeat(np.asarray(prompt_ids, np.int64), each),
@@ -218,8 +218,8 @@ def seeds_for(
     count = len(prompts) * responses_per_prompt
     if seed.size != count or (seed < 0).any():
         raise ShapeMismatch(
-            f"expected {count} seeds of at least 0, one per response, got {seed.size} "
-            f"from {seed.min(initial=0)}; slice response_seeds like the prompts"
+            f"expected {count} seeds of at least 0, one per response, got {seed.size}, "
+            f"the smallest {seed.min(initial=0)}; slice response_seeds like the prompts"
         )
     return seed.astype(np.int64)
 
@@ -234,7 +234,7 @@ def _hash(seed: int, prompt_id: int, number: int) -> int:
 
 
 def write_rollouts(path: str | os.PathLike[str], rollouts: Rollouts) -> None:
-    """Write a Parquet file, complete or not at all.
+    """Write rollouts as a Parquet file, complete or not at all.
 
     Lone surrogates in the text, which are not valid Unicode, are replaced by U+FFFD;
     everything else is read back unchanged.

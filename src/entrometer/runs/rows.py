@@ -29,7 +29,7 @@ _TYPES = {
 def write_rows(
     path: str | os.PathLike[str], kind: type[Row], rows: Sequence[Row]
 ) -> None:
-    """Write a table, whole or not at all; the same rows give the same bytes."""
+    """Write rows as Parquet, complete or not at all; equal rows give equal bytes."""
     schema = _schema(kind)
     columns = [
         pa.array([getattr(row, f.name) for row in rows], f.type, from_pandas=False)
@@ -47,7 +47,7 @@ def read_rows(path: str | os.PathLike[str], kind: type[Row]) -> list[Row]:
 
 
 def read_arrow(path: str | os.PathLike[str], kind: type) -> pa.Table:
-    """The same as a table."""
+    """Return what `write_rows` wrote for this class as a table; refuse other files."""
 
     def own(table: pa.Table) -> pa.Table:
         if not table.schema.equals(_schema(kind), check_metadata=True):
@@ -58,13 +58,13 @@ def read_arrow(path: str | os.PathLike[str], kind: type) -> pa.Table:
         path,
         own,
         expected=f"rows of {kind.__name__}",
-        remedy="make it again",
+        remedy="run the experiment again",
         as_objects=True,
     )
 
 
 def table_classes(tables: type) -> dict[str, type]:
-    """Return the class of a row by the name of its table, NAME.parquet.
+    """Return the row class of each table, by the table's name.
 
     Args:
         tables: A dataclass with one field `name: list[Row]` per table.

@@ -42,7 +42,7 @@ def save_settings(
 
 
 def sealed_settings(run: Path) -> dict[str, Any] | None:
-    """Return what `save_settings` sealed; None if the run is unsealed.
+    """Return the `about` and `settings` that `save_settings` sealed; None if unsealed.
 
     Raises if config.json was edited since, and names the setting.
     """
@@ -89,7 +89,7 @@ def _edited(run: Path) -> str | None:
 
 
 def about_machine() -> dict[str, Any]:
-    """Return versions, the commit of the source if it is a clone, and the machine."""
+    """Return package versions, the source's git commit if any, and the machine."""
     return {
         "versions": {"python": platform.python_version(), **_versions()},
         "source": _commit(Path(__file__).parent),

@@ -21,7 +21,7 @@ class Level:
     """Number of terms and digits of the sums, and the form of worked solutions."""
 
     terms: tuple[int, int]  #: Smallest and largest number of terms.
-    digits: tuple[int, int]  #: Of the digits, equal for all terms of a sum.
+    digits: tuple[int, int]  #: Fewest and most digits of a term; equal in a sum.
     words: bool = True  #: Whether steps are sentences or bare equations.
 
 
@@ -57,7 +57,7 @@ class Arithmetic:
             )
 
     def problems(self, split: Split, count: int | None = None) -> Sequence[Sum]:
-        """Return the first `count` problems of a split, without repeated questions."""
+        """Return the first `count` problems of a split, or all; no question repeats."""
         return first_problems(_problems(LEVELS[self.level])[split], split, count)
 
     def prompt(self, problem: Problem) -> str:
@@ -72,7 +72,7 @@ class Arithmetic:
         """
         if not isinstance(problem, Sum):
             raise InvalidValue(
-                f"expected a problem with its sum, got a {type(problem).__name__}; "
+                f"expected a `Sum`, got a {type(problem).__name__}; "
                 "take it from `problems`"
             )
         worked = _sentences if LEVELS[self.level].words else _equations

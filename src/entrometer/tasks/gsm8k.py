@@ -19,10 +19,10 @@ from entrometer.tasks.verifier import score_number
 if TYPE_CHECKING:
     from entrometer.runs.locations import HubName
 
-ENVIRONMENT = "ENTROMETER_GSM8K"
+ENVIRONMENT = "ENTROMETER_GSM8K"  #: Variable that holds the default path.
 HUB_NAME = "openai/gsm8k@740312add88f781978c0658806c59bc2815b9866"
-LARGEST_FILE = 2**26
-LONGEST_LINE = 2**16
+LARGEST_FILE = 2**26  #: Bytes of a file of problems, at most.
+LONGEST_LINE = 2**16  #: Bytes of a line of it, at most.
 
 _HUB_FILE = "main/{split}-00000-of-00001.parquet"
 _REMEDY = (
@@ -42,7 +42,7 @@ class ProblemsNotFound(EntrometerError, FileNotFoundError):
 
 
 class UnreadableProblems(EntrometerError, ValueError):
-    """A file of problems is not in its format."""
+    """A file of problems is too large, damaged, or not in GSM8K's format."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +77,7 @@ class GSM8K:
         """Return the worked solution in the format; `random` is not used."""
         if not isinstance(problem, WorkedProblem):
             raise InvalidValue(
-                f"expected a problem with its solution, got a {type(problem).__name__};"
+                f"expected a `WorkedProblem`, got a {type(problem).__name__};"
                 " take it from `problems`"
             )
         return template.response(problem.solution, problem.answer)
@@ -111,7 +111,7 @@ def _problem(index: int, place: str, question: str, answer: str) -> WorkedProble
 
 
 def find_file(path: str, split: Split, *, remedy: str) -> Path:
-    """Return the file of a split, in a directory or fetched from the hub."""
+    """Return the file of a split, in the directory `path` or fetched from the hub."""
     # An existing directory `owner` means a mistyped path, which is not sent to the hub.
     directory = Path(path).expanduser().absolute()
     if directory.is_dir():
@@ -148,11 +148,11 @@ def _fetch(name: "HubName", split: Split, remedy: str) -> Path:
 
 
 def read_rows(path: Path) -> Iterator[tuple[str, str, str]]:
-    """Yield the place, question and answer of each row of a jsonl or Parquet file."""
+    """Yield `path:row`, question and answer of each row of a jsonl or Parquet file."""
     size = path.stat().st_size
     if size > LARGEST_FILE:
         raise UnreadableProblems(
-            f"{path}: expected at most {LARGEST_FILE} bytes, got {size}. Split it."
+            f"{path}: expected at most {LARGEST_FILE} bytes, got {size}. Shorten it."
         )
     rows = _parquet_rows(path) if path.suffix == ".parquet" else _lines(path)
     for place, row in rows:

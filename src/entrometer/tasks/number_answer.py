@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from entrometer.tasks.number_unit import CURRENCY_CODES, CURRENCY_SYMBOLS, is_unit
 
-LONGEST_EXPONENT = 4  #: Digits of an exponent: a longer one would fill the memory.
+LONGEST_EXPONENT = 4  #: Most digits of an exponent: more would fill the memory.
 
 # ASCII hyphen, the Unicode hyphens and the en dash that stand in for it, and the minus
 # sign. An em dash is punctuation, not a sign.
@@ -65,7 +65,7 @@ class LeadingNumber(NamedTuple):
     """A number at the start of a text, and the rest of the text."""
 
     value: Fraction
-    currency: bool
+    currency: bool  #: Whether a currency symbol or code stands before the number.
     rest: str
 
 
@@ -120,7 +120,7 @@ def _decimal(text: str, start: int) -> tuple[Fraction, int] | None:
     return value * Fraction(10) ** int(exponent.translate(_TO_ASCII)), power.end()
 
 
-MOST_LAYERS = 8  #: Layers of markup around a number, such as the two of `$\boxed{18}$`.
+MOST_LAYERS = 8  #: Most layers of markup around a number; `$\boxed{18}$` has two.
 
 # Longer marks first, so that `**` is not read as twice `*`.
 _MARKS = {mark: mark for mark in ("***", "**", "*", "__", "_", "```", "`", "$$", "$")}
@@ -211,7 +211,7 @@ def _peel(text: str) -> tuple[str, str] | None:
 
 
 def end_of_bracket(text: str, start: int, pair: str) -> int:
-    """Return where a bracket that opens before `start` is closed; -1 if nowhere."""
+    """Return the index where a bracket that opens before `start` closes, else -1."""
     depth = 1
     for place in range(start, len(text)):
         depth += (text[place] == pair[0]) - (text[place] == pair[1])

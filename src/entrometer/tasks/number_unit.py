@@ -16,7 +16,7 @@ def _words(text: str) -> frozenset[str]:
 
 
 MOST_WORDS = 3
-"""Words of a unit before `per` or `of`: two that describe the noun, and the noun."""
+"""Most words of a unit before `per` or `of`: two that describe a noun, the noun."""
 
 _LENGTHS = _words("mm cm m km in ft yd mi")
 

@@ -33,7 +33,7 @@ class Score(NamedTuple):
     """Reward of a response, each part from 0 to 1."""
 
     answer: float  #: 1 if the verifier finds the answer equal to the reference.
-    format: float  #: 1 if it is one `<think>` block, then one `<answer>` block.
+    format: float  #: 1 if the response is a `<think>`, then an `<answer>` block.
 
 
 @runtime_checkable
@@ -94,7 +94,7 @@ def register(name: str) -> Callable[[Factory], Factory]:
         # The same definition again is a notebook cell that was run again.
         if known is not None and _definition(known) != _definition(factory):
             raise InvalidValue(
-                f"expected a free name, got {name!r}, which is "
+                f"expected a free name, got {name!r}, which has been registered for "
                 f"{'.'.join(_definition(known))}; choose another"
             )
         _TASKS[name] = factory
@@ -123,12 +123,12 @@ def task(name: str, **settings: Any) -> Task:
 
 
 def task_names() -> list[str]:
-    """Return the registered names, sorted."""
+    """Return the names of all registered tasks, sorted."""
     return sorted(_TASKS)
 
 
 def task_code(name: str) -> str:
-    """Return a key of the code of a user's task; "" for built-in tasks."""
+    """Return a hash of the code of a user's task; "" for any other name."""
     # Imported here, because tasks and their verifier work without NumPy and pyarrow.
     from entrometer.runs.content import code_key
 
@@ -153,7 +153,7 @@ def problem_contents(task: Task, problems: Sequence[Problem]) -> list[list[objec
 
 
 def problems_key(task: Task, problems: Sequence[Problem]) -> str:
-    """Return a content key of the problems, but not of the verifier."""
+    """Return a hash of the task's name, prompts and problems, not of its verifier."""
     from entrometer.runs.content import content_key
 
     content = {"task": task.name, "problems": problem_contents(task, problems)}

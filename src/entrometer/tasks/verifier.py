@@ -25,8 +25,8 @@ from entrometer.tasks.template import LONGEST_ANSWER
 from entrometer.tasks.verifier_process import VerifierProcess, VerifierUnavailable
 from entrometer.tasks.verifier_worker import EQUAL, UNREADABLE, BrokenChannel
 
-DEEPEST_NESTING = 10
-LONGEST_NUMBER = 30
+DEEPEST_NESTING = 10  #: Most brackets inside one another.
+LONGEST_NUMBER = 30  #: Most digits in a row.
 
 # Control, format (bidirectional marks, zero widths), surrogate, private and unassigned.
 _UNPRINTABLE = {"Cc", "Cf", "Cs", "Co", "Cn"}
@@ -128,7 +128,7 @@ class Verifier:
     def __post_init__(self) -> None:
         if not 0 < self.seconds < math.inf:
             raise InvalidValue(
-                f"expected a time above 0 for an answer, got seconds={self.seconds}; "
+                f"expected a finite time above 0, got seconds={self.seconds}; "
                 "use 1, which is enough for any answer that people write"
             )
         if self.memory_mib < _LEAST_MEMORY_MIB:
@@ -160,7 +160,7 @@ class Verifier:
         return verdict == EQUAL
 
     def verify_many(self, pairs: Iterable[tuple[str, str]]) -> list[bool]:
-        """Return `verify` of each pair of reference and answer."""
+        """Return, for each pair (reference, answer), whether they are equal."""
         return [self.verify(reference, answer) for reference, answer in pairs]
 
     def close(self) -> None:
@@ -192,8 +192,8 @@ class Verifier:
                     self._end_process()
                     raise
         raise VerifierUnavailable(
-            f"expected a verdict from the verifier's process, got a channel that is "
-            f"{last}, twice. Check that memory and processes are available."
+            f"expected a verdict from the verifier's process, got none twice (channel: "
+            f"{last}). Check that memory and processes are available."
         )
 
     def _end_process(self) -> None:
@@ -210,17 +210,17 @@ class Verifier:
 
 
 def verify(reference: str, answer: str) -> bool:
-    """Return `Verifier.verify` with the default limits, by a shared worker."""
+    """Return whether `answer` equals `reference`, by a shared default `Verifier`."""
     return _SHARED.verify(reference, answer)
 
 
 def verify_many(pairs: Iterable[tuple[str, str]]) -> list[bool]:
-    """Return `verify` of each pair of reference and answer."""
+    """Return, for each pair (reference, answer), whether `verify` finds them equal."""
     return _SHARED.verify_many(pairs)
 
 
 def verify_number(reference: str, answer: str) -> bool:
-    """Return `verify` for a task whose references are numbers.
+    """Return whether `answer` states the number that `reference` states.
 
     math-verify is not used: it evaluates sums, so that the copied question would be a
     correct answer, and it extracts a number from text such as "not 18". Raises

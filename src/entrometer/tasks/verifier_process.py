@@ -31,14 +31,14 @@ _KEPT = ("DYLD_LIBRARY_PATH", "LD_LIBRARY_PATH", "SYSTEMROOT")
 
 
 class VerifierUnavailable(EntrometerError, RuntimeError):
-    """No answer can be judged: a package is missing, or its process does not run."""
+    """No answer can be judged: math-verify is missing, or its process cannot run."""
 
 
 class VerifierProcess:
-    """A running worker. Not thread-safe: `Verifier` holds a lock around it."""
+    """A process that judges answers. Not thread-safe: `Verifier` holds a lock."""
 
     def __init__(self, *, seconds: float, memory: int) -> None:
-        """Start the worker; judges have limits on processor time and on bytes."""
+        """Start the worker; each answer gets `seconds` of CPU and `memory` bytes."""
         _check_system()
         self._seconds = seconds
         self._wait = ATTEMPTS * WAIT * seconds
@@ -82,7 +82,7 @@ class VerifierProcess:
         except BrokenChannel as error:
             self.stop()
             code = self._process.returncode
-            reply = {"failed": f"a channel that is {error}, and exit code {code}"}
+            reply = {"failed": f"no reply (channel: {error}; exit code {code})"}
         if reply != {"ready": True}:
             raise VerifierUnavailable(
                 f"expected the verifier's process to start, got {reply.get('failed')}. "
@@ -91,7 +91,7 @@ class VerifierProcess:
             )
 
     def judge(self, reference: str, answer: str) -> str:
-        """Return the worker's verdict; raise `BrokenChannel` without a valid one."""
+        """Return one of `VERDICTS`; raise `BrokenChannel` if no valid one comes."""
         self._count += 1
         request = {"id": self._count, "reference": reference, "answer": answer}
         send(self._channel, request)

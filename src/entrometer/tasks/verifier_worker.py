@@ -25,9 +25,9 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
-LONGEST_MESSAGE = 2**20
+LONGEST_MESSAGE = 2**20  #: In bytes.
 
-WAIT = 1.6  #: Allowed time by the clock over the allowed processor time of a judge.
+WAIT = 1.6  #: Clock time that a judge may take, per allowed processor time.
 
 ATTEMPTS = 3  #: Most judges per pair, if a busy machine gave one no processor time.
 
@@ -55,7 +55,7 @@ _WARMING = [
     (r"$\sqrt{2}x$", r"$\left(-\frac{x^2}{2}\right)^{3}$"),
 ]
 
-Judge = Callable[[str, str], str]
+Judge = Callable[[str, str], str]  #: Maps reference and answer to a verdict.
 
 
 class BrokenChannel(Exception):

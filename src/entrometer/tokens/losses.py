@@ -59,7 +59,7 @@ def token_ratios(
     sampled_logprobs: Float[Tensor, "B T"],
     mask: Bool[Tensor, "B T"],
 ) -> Float[Tensor, "B T"]:
-    r"""Return $r = e^{S - S_{\text{old}}}$ to the sampling policy; 1 off the mask."""
+    r"""Return ratios $e^{S - S_{\text{old}}}$ to the sampling policy; 1 off mask."""
     # Padding may hold anything, infinities too: cut it off before the exponential.
     return (logprobs - sampled_logprobs).where(mask, 0.0).exp()
 
@@ -82,7 +82,7 @@ def clipped_surrogate(
 def dr_grpo_mean(
     losses: Float[Tensor, "B T"], mask: Bool[Tensor, "B T"], *, length_limit: int
 ) -> Float[Tensor, ""]:
-    r"""Return $\frac{1}{B L}\sum_{ik}\ell_{ik}$, with the length limit $L$."""
+    r"""Return $\frac{1}{B L}\sum_{ik}\ell_{ik}$ over the mask, $L$ the length limit."""
     # The divisor is the same for short and long responses, so gradients of
     # micro-batches add up exactly.
     return losses.where(mask, 0.0).sum() / (losses.shape[0] * length_limit)
@@ -109,7 +109,7 @@ def dr_grpo_loss(
 
 
 class LossCoefficients(NamedTuple):
-    """Weights of each token in the gradient of a loss."""
+    """Weights of each token in the negative gradient of a loss."""
 
     alpha: Float[Tensor, "B T"]
     r"""$\alpha = -\partial L/\partial S$: positive where the token is made likelier."""
@@ -121,7 +121,7 @@ class LossCoefficients(NamedTuple):
 def loss_coefficients(
     loss: TokenLoss, logprobs: Float[Tensor, "B T"], entropies: Float[Tensor, "B T"]
 ) -> LossCoefficients:
-    r"""Return the coefficients $\alpha$ and $\gamma$, by autograd on the tables.
+    r"""Return $\alpha = -\partial L/\partial S$ and $\gamma = -\partial L/\partial H$.
 
     Every policy-gradient loss reaches the parameters through these alone:
     $-\nabla_\theta L = \sum_{ik}\alpha_{ik}\nabla S_{ik} + \gamma_{ik}\nabla H_{ik}$.

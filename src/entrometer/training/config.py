@@ -42,7 +42,7 @@ class ImitationConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class TrainConfig:
-    """Imitation, then Dr-GRPO.
+    """Settings of a training: imitation, then Dr-GRPO.
 
     Dr-GRPO has a constant learning rate and a fixed set of problems, so extending a
     finished run gives exactly the run that would have been longer from the start.
@@ -64,7 +64,7 @@ class TrainConfig:
     learning_rate: float = 1e-5  #: Constant learning rate of AdamW.
     betas: tuple[float, float] = (0.9, 0.999)  #: Decay rates of AdamW's two moments.
     weight_decay: float = 0.0  #: Weight decay of AdamW.
-    max_grad_norm: float = 1.0  #: Norm of clipped gradients; 0 disables clipping.
+    max_grad_norm: float = 1.0  #: Norm that gradients are clipped to; 0: no clipping.
     temperature: float = 1.0  #: Sampling temperature of the responses.
     max_tokens: int = 64  #: Maximum length of a response, in tokens.
     #: Weight of the format in the reward; the verified answer has weight 1.
@@ -73,7 +73,7 @@ class TrainConfig:
     intervention: str = _PLAIN
     predict_every: int = 0  #: Steps between predictions of entropy change; 0: none.
     predict_prompts: int = 32  #: Held-out prompts sampled for each prediction.
-    #: Trackers of the metrics, separated by commas: tensorboard, wandb, trackio.
+    #: `none`, or trackers separated by commas: tensorboard, wandb, trackio.
     report_to: str = "none"
     seed: int = 0  #: Seed of all random draws.
 
@@ -125,7 +125,7 @@ _Config = TypeVar("_Config", AdapterConfig, ImitationConfig, TrainConfig)
 
 
 def save_config(config: TrainConfig, run: Path, *, problems: str | None = None) -> None:
-    """Seal the config of a run, with the content key of its problems if given."""
+    """Write and seal a run's config.json, with the key of its problems if given."""
     # Imported only here, so that `--help` needs neither pyarrow nor NumPy.
     from entrometer.runs.locations import relative_source
     from entrometer.runs.settings import save_settings

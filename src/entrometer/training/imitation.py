@@ -20,7 +20,7 @@ from entrometer.training.trackers import Progress, ShowProgress
 
 
 class ImitationTrainer(FsdpTrainer, SFTTrainer):  # type: ignore[misc]
-    """TRL's trainer, which sends nothing to the hub."""
+    """TRL's `SFTTrainer` with FSDP on CPUs too, and without telemetry."""
 
 
 def imitate(
@@ -31,7 +31,7 @@ def imitate(
     directory: Path,
     progress: Progress | None = None,
 ) -> None:
-    """Train on new demonstrations at every step; save in `directory`, or nothing."""
+    """Train on demonstrations; save in `directory`, complete or not at all."""
     settings = config.imitation
     count = processes().num_processes
     if settings.batch % count:

@@ -28,7 +28,7 @@ def processes() -> Any:
 
 
 def shared_arguments(seed: int) -> dict[str, Any]:
-    """Return the arguments that imitation and Dr-GRPO share."""
+    """Return the arguments of TRL that imitation and Dr-GRPO share."""
     return {
         "logging_steps": 1,
         "disable_tqdm": True,
@@ -62,7 +62,7 @@ def _is_set(variable: str) -> bool:
 
 
 class FsdpTrainer(AnyTrainer):  # type: ignore[misc]
-    """Mixin: FSDP on CPUs too, only with readable checkpoints; no telemetry."""
+    """Mixin: FSDP on CPUs too, only FSDP 2 that saves all weights; no telemetry."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         _shard_on_cpus()

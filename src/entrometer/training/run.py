@@ -47,7 +47,7 @@ RewardFunction = Callable[..., list[float]]
 
 
 def train(config: TrainConfig, run: Path, *, progress: Progress | None = None) -> None:
-    """Train, or resume the training in `run` with the same config.
+    """Train, or resume the training in `run` with the same config or more steps.
 
     Finished imitation is reused, and Dr-GRPO resumes from the newest complete
     checkpoint. A resumed run has the same bits as one that was never stopped.

@@ -31,7 +31,7 @@ def trainable(text: str) -> Intervention:
     missing = [name for name in chosen.remedy.needs if name not in _AVAILABLE_TABLES]
     if missing:
         raise InvalidValue(
-            "expected an intervention that reads tables of a trainer, got "
+            "expected an intervention that needs only tables of a trainer, got "
             f"{text!r}, which needs the table {missing[0]!r}, measured on a finished "
             "run; take another intervention, or measure this one without training"
         )
@@ -64,7 +64,7 @@ def require_lookahead_supported(
 
 
 def require_plain_loss(trainer: Any) -> None:
-    """Raise if TRL's arguments add terms to the loss besides the intervention."""
+    """Raise if TRL's arguments change the loss from plain Dr-GRPO, or add terms."""
     wrong = [k for k, v in _PLAIN_LOSS.items() if getattr(trainer.args, k, v) != v]
     if trainer.use_vllm and trainer.vllm_importance_sampling_correction:
         wrong.append("vllm_importance_sampling_correction")

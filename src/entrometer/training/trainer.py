@@ -43,7 +43,7 @@ class EpochSampler(RepeatSampler):  # type: ignore[misc]
     """TRL's sampler, with the order of prompts determined by seed and epoch alone."""
 
     def set_epoch(self, epoch: int) -> None:
-        """Start the order of an epoch."""
+        """Seed the order of the prompts of an epoch."""
         # TRL seeds the generator once and draws one permutation per epoch, so a resumed
         # run, with a new generator, would start with the order of the first epoch.
         if self.shuffle:
@@ -51,7 +51,7 @@ class EpochSampler(RepeatSampler):  # type: ignore[misc]
 
 
 class Trainer(FsdpTrainer, Intervened, GRPOTrainer):  # type: ignore[misc]
-    """A `GRPOTrainer` with instruments that can be stopped and resumed anywhere.
+    """A `GRPOTrainer` with instruments, whose training can be stopped and resumed.
 
     A checkpoint also holds the generation window and the position in it. It appears
     under its name only when complete. The first is saved before the first step.
@@ -78,7 +78,7 @@ class Trainer(FsdpTrainer, Intervened, GRPOTrainer):  # type: ignore[misc]
     def train(
         self, resume_from_checkpoint: str | bool | None = None, **kwargs: Any
     ) -> Any:
-        """Train; `True` resumes from the newest complete checkpoint."""
+        """Train; from a checkpoint's path, or for `True` the newest complete one."""
         if resume_from_checkpoint is True:
             path, refused = newest_complete(self.run)
             for error in refused:

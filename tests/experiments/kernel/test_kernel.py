@@ -192,7 +192,7 @@ def test_requests_come_after_what_they_need_and_share_no_key(kernel_config):
         ({"sketches": (100, 256)}, r"divide the largest, 256, got \[100\]"),
         ({"sketches": ()}, "at least one bucket"),
         ({"kernel_responses": 1}, "kernel_responses of at least 2"),
-        ({"eta": -1.0}, "learning rate from 0"),
+        ({"eta": -1.0}, "finite eta of at least 0"),
         ({"memory": 0.0}, "memory above 0"),
     ],
 )

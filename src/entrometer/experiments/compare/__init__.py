@@ -49,13 +49,13 @@ def _point(name: str, pairs: Sequence[tuple[Outcome, Outcome]]) -> str:
     heads = ["intervention", "tokens", "entropy", "reward", "below the frontier"]
     eta, share = pairs[0][0].eta, pairs[0][0].share
     return (
-        f"{name}: against plain Dr-GRPO, a step of {eta:.3g}\n"
+        f"{name}: against plain Dr-GRPO, one step at the learning rate {eta:.3g}\n"
         + table(heads, rows, label_columns=1)
         # Plain itself is the first of those that equal plain.
-        + f"\nas plain: {', '.join(same[1:]) or 'none'}"
+        + f"\nsame as plain: {', '.join(same[1:]) or 'none'}"
         + "\nEntropy (nats per token) and reward (per response) minus those of plain's "
-        "step; tokens whose weight\ndiffers from plain's; brackets: 95% intervals on "
-        "prompts that did not choose tokens.\n"
+        "step; tokens: share whose weight\ndiffers from plain's; brackets: 95% "
+        "intervals on prompts that did not choose tokens.\n"
         f"The minibatch makes {share:.0%} of the step, momentum the rest: an "
         f"intervention that stays on gains at most {1 / share:.3g} times as much per "
         "step."

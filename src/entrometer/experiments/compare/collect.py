@@ -30,7 +30,7 @@ from entrometer.runs.tables.signal import UpdateSignal
 def collect(
     config: CompareConfig, points: Sequence[PointPlan], store: Path
 ) -> CompareTables:
-    """Return all rows, from a store that has every pass of the plans."""
+    """Return all result tables; the store must hold the result of every pass."""
     # The frontier is built from the lowest price to the highest.
     tables, prices = CompareTables(), sorted(config.prices)
     for point in points:

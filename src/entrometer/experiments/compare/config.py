@@ -24,13 +24,13 @@ class CompareConfig(ExperimentConfig):
     steps."""
 
     folds: int = 8
-    """Parts of E, split by prompt: half choose tokens, the other half are held out."""
+    """Parts of the evaluation batch, by prompt: half choose tokens, half measure."""
 
     eta: float = 0.0
-    """Learning rate; 0 for the training's."""
+    """Learning rate of the compared steps; 0 for the training's."""
 
     truth: bool = True
-    """Whether each intervention's step is computed and taken."""
+    """Whether to take each intervention's step too, not only to predict its effect."""
 
     prices: tuple[float, ...] = (0.0, 0.25, 0.5, 1.0, 2.0, 4.0, 16.0)
     """Prices of entropy along the frontier; at 1, the summed influence on entropy
@@ -41,10 +41,10 @@ class CompareConfig(ExperimentConfig):
     def __post_init__(self) -> None:
         super().__post_init__()
         if not 0 <= self.eta < math.inf:
-            raise InvalidValue(f"expected eta of at least 0, got {self.eta}")
+            raise InvalidValue(f"expected a finite eta of at least 0, got {self.eta}")
         # NaN fails this comparison too.
         if not self.prices or not all(0 <= x < math.inf for x in self.prices):
-            raise InvalidValue(f"expected prices of at least 0, got {self.prices}")
+            raise InvalidValue(f"expected prices >= 0 and finite, got {self.prices}")
         for text, (part, parts) in zip(self.minibatches, self.parts, strict=True):
             if not 1 <= part <= parts:
                 raise InvalidValue(
@@ -54,6 +54,6 @@ class CompareConfig(ExperimentConfig):
 
     @property
     def parts(self) -> list[tuple[int, int]]:
-        """The minibatches as numbers; (0, 0) for a text that is no minibatch."""
+        """Each minibatch `j/J` as the numbers (j, J); (0, 0) for any other text."""
         matches = map(_MINIBATCH.fullmatch, self.minibatches)
         return [(int(m[1]), int(m[2])) if m else (0, 0) for m in matches]

@@ -58,7 +58,7 @@ class Variant:
 
     @property
     def strength(self) -> float | None:
-        """Value of the setting that is swept; None for an intervention without."""
+        """Value of the setting that is swept; None if the intervention has none."""
         name = self.intervention.remedy.strength
         return None if name is None else dict(self.intervention.settings)[name]
 
@@ -116,13 +116,13 @@ class PointPlan:
     subject: Subject
     """The policy that is updated: after plain steps on the earlier minibatches."""
     before: tuple[Request, ...]
-    """The update batch, and those steps."""
-    seen: InterventionInputs
+    """Sampling of the update batch, and plain steps on the earlier minibatches."""
+    seen: InterventionInputs  #: Tables that the interventions' losses read.
     plain: Step
     here: tuple[Forward, ...]
     gradients: tuple[FoldGradient, ...]
     adjoint: Adjoint
-    carried: MomentumProducts
+    carried: MomentumProducts  #: Effects of the step, momentum, weight decay.
     variants: tuple[Variant, ...]
     """All strengths of all interventions; plain is the first."""
     trials: tuple[Trial, ...] = ()
@@ -148,7 +148,7 @@ class PointPlan:
 
 
 def plan(config: CompareConfig) -> list[PointPlan]:
-    """Return the passes by point; reads files, and loads no model."""
+    """Return a plan per checkpoint, update and minibatch; loads no model."""
     return [
         _point(config, path, name, update, part)
         for name, path in named_checkpoints(config)
@@ -172,7 +172,7 @@ def _point(
     if whole.batch.prompts < parts:
         raise InvalidValue(
             f"expected at least {parts} prompts in the update, one per minibatch, got "
-            f"{whole.batch.prompts}; use fewer --minibatches, or a larger update"
+            f"{whole.batch.prompts}; use a smaller J in --minibatches, or more prompts"
         )
     before: list[Request] = [whole.batch] if isinstance(whole.batch, Draw) else []
     text, subject = intervention(PLAIN).text, start
@@ -254,7 +254,7 @@ def _treated(
 def follow_up(
     config: CompareConfig, points: Sequence[PointPlan], store: Path
 ) -> list[PointPlan]:
-    """Return the points with the steps that are to be taken.
+    """Return the plans with the steps to take added; as they are without `truth`.
 
     An intervention that gives every token its weight under plain Dr-GRPO is not run:
     plain's step stands for it. Which ones those are is known once the first passes are

@@ -44,7 +44,7 @@ class InterventionInputs:
     def read(
         self, store: Path, adjoint: Adjoint | None = None, progress: float = 0.0
     ) -> TokenTables:
-        """Return token tables of the update batch; influence only with `adjoint`."""
+        """Return the tables that losses read; `influence` only with an `adjoint`."""
         batch = read_batch(self.here.batch, store)
         surplus = None
         if self.concentration is not None:
@@ -116,7 +116,7 @@ class HeldOutForward(ShardedTable):
 
     @cached_property
     def inputs(self) -> tuple[Request, ...]:
-        """The batch with its S and H, and the step; the gradients are not read."""
+        """Requests for the batch, its S and H, and the step; gradients are not read."""
         return (*self.gradients.inputs, self.step)
 
     @cached_property
@@ -127,7 +127,7 @@ class HeldOutForward(ShardedTable):
         return sum(replace(self.gradients, fold=q).rows for q in folds)
 
     def columns(self, worker: Worker, rows: slice) -> dict[str, np.ndarray]:
-        """Run one forward pass."""
+        """Return S and H of some held-out responses after the step."""
         policy = worker.checkpoint(self.subject).policy
         held_out = self.gradients.read_batch(worker.store).half(1).batch.rollouts
         # A direction, not a policy: the parameters after the step are never stored.

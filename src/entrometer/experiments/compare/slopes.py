@@ -32,20 +32,20 @@ CHOOSING, HELD_OUT = 0, 1
 
 @dataclass(frozen=True, eq=False)
 class Slopes:
-    r"""Slopes $\sum_k\alpha_k\nabla_{u_q}S_k + \gamma_k\nabla_{u_q}H_k$ by row."""
+    """Slopes of entropy, reward and length along some steps, one row per step."""
 
     batch: Evaluation
     eta: float
     parts: dict[str, Float[np.ndarray, "R _"]]
-    """By objective and for `length`."""
+    """Slope by row and fold of `entropy` and `reward`, by row and half of `length`."""
 
     def changes(self, objective: str, which: int) -> Influence:
-        """Return the predicted change of an objective per row, by half of the folds."""
+        """Return each row's predicted change, on half `CHOOSING` or half `HELD_OUT`."""
         parts, length = (self.eta * self.parts[x] for x in (objective, "length"))
         return by_half(self.batch, objective, parts, length, which=which)
 
     def combined(self, weights: Float[np.ndarray, "V R"]) -> "Slopes":
-        """Return weighted sums of rows."""
+        """Return slopes whose rows are weighted sums of these rows."""
         # Exact: changes, and their noise over folds, are linear in the rows.
         parts = {name: weights @ rows for name, rows in self.parts.items()}
         return Slopes(self.batch, self.eta, parts)
@@ -53,7 +53,7 @@ class Slopes:
 
 @dataclass(frozen=True, eq=False)
 class Measured:
-    """One measurement of influence at a point."""
+    """Derivatives and momentum's effect at a point, which all its variants use."""
 
     point: PointPlan
     evaluation: Evaluation
@@ -63,9 +63,9 @@ class Measured:
     """What interventions read, with influence by the folds that choose."""
     dS: dict[str, Float[np.ndarray, "K _"]]
     dH: dict[str, Float[np.ndarray, "K _"]]
-    """Derivatives along every gradient, by objective."""
+    """Derivatives of S and H of every token along every gradient, by objective."""
     carried: dict[str, Float[np.ndarray, " _"]]
-    """Effect of momentum and weight decay on every gradient, by objective."""
+    """Slope along momentum and weight decay, through every gradient, by objective."""
     history: Slopes
     """Slopes along momentum alone, one row."""
 
@@ -84,7 +84,7 @@ class Measured:
 
 
 def measured(point: PointPlan, store: Path) -> Measured:
-    """Return what the passes that a point's interventions share have measured."""
+    """Return the results of the passes that all interventions of a point share."""
     columns = read_columns(point.adjoint.path(store))
     carried = read_columns(point.carried.path(store))
     evaluation = point.gradients[0].read_batch(store)
@@ -112,7 +112,7 @@ def measured(point: PointPlan, store: Path) -> Measured:
 
 
 def choices(measured: Measured, prices: Sequence[float]) -> list[Batch]:
-    """Return the batch with only the tokens that are worth each price."""
+    """Return, per price, the batch with only the tokens that are worth the price."""
     return [
         # repr keeps the price exact in the text of the settings.
         measured.batch.treated(intervention(f"frontier:price={x!r}"), measured.tables)
@@ -123,7 +123,7 @@ def choices(measured: Measured, prices: Sequence[float]) -> list[Batch]:
 def frontier(
     measured: Measured, chosen: Sequence[Batch], prices: Sequence[float]
 ) -> list[FrontierPoint]:
-    """Return the change of each choice, held out and on the folds that chose."""
+    """Return each choice's predicted changes, on held-out and on choosing folds."""
     point, slopes = measured.point, measured.slopes(chosen)
     held_out, fitted = (
         {name: slopes.changes(name, which) for name in OBJECTIVES}
@@ -149,7 +149,7 @@ def frontier(
 
 
 def distance_to_frontier(rows: Slopes, variants: int) -> dict[int, Estimate]:
-    r"""Return by how much reward each variant is below the frontier, if that reaches.
+    r"""Return by variant how far its reward is below the frontier; absent if beyond.
 
     `rows` are the variants, then the frontier's choices by rising price. Between two
     prices the frontier is the mixture of both choices. A variant that lowers entropy

@@ -51,13 +51,13 @@ def summarize(config: CompareConfig, tables: CompareTables) -> dict[str, Any]:
 
 
 def points_without_signal(tables: CompareTables) -> set[str]:
-    """Return the names of points whose batch has no signal."""
+    """Return the names of points at which every prompt group has advantages of 0."""
     rows = [s for s in tables.signal if s.groups_with_signal == 0]
     return {f"{s.checkpoint}, {s.update}, {s.minibatch}" for s in rows}
 
 
 def points_of(outcomes: Sequence[Outcome]) -> dict[str, list[Pair]]:
-    """Return the interventions whose step is taken, by point; plain is the first."""
+    """Return the tried interventions' outcomes, by point; plain is the first."""
     points: dict[str, dict[str, dict[str, Outcome]]] = {}
     for o in outcomes:
         if o.tried:
@@ -73,9 +73,10 @@ def _overview(config: CompareConfig, tables: CompareTables) -> str:
     names = dict.fromkeys(o.name for o in tables.outcomes)
     return (
         f"{len(names)} losses on {config.task}, each compared with plain Dr-GRPO: one "
-        "step of AdamW, predicted by influence and, at one strength per loss, taken; "
-        f"{config.prompts} prompts in {config.folds} folds: half choose tokens and "
-        f"settings, the other half measure the effect; {config.precision}."
+        "step of AdamW, predicted by influence and, at one strength per loss (none "
+        f"with --no-truth), taken; {config.prompts} prompts in {config.folds} folds: "
+        "half choose tokens and settings, the other half measure the effect; "
+        f"{config.precision}."
     )
 
 
@@ -123,15 +124,15 @@ def _advice(pairs: list[Pair], remedies: dict[str, Remedy]) -> Iterator[str]:
     sure = "" if kept.low > 0 else " (not significant)"
     yield (
         f"the half of the prompts that chooses selects {settings}; on the other half "
-        f"it keeps {_interval(kept)} nats per token more than plain{sure} and changes "
-        f"reward by {_interval(bought)}, so a cost above {max(0.0, -bought.low):.2g} "
+        f"it keeps {_interval(kept)} nats per token more than plain{sure}, and reward "
+        f"differs by {_interval(bought)}, so a cost above {max(0.0, -bought.low):.2g} "
         "is excluded."
     )
     yield (
         f"this minibatch makes {share:.0%} of the step and momentum the rest. If "
         f"{settings} stays on, its gain grows to at most {1 / share:.3g} times as much "
         f"per step, provided that training does not react: {kept.value / share:+.2g} "
-        f"nats per token, where plain changes {plain.entropy.told_change.value:+.2g}."
+        f"nats per token; plain's change is {plain.entropy.told_change.value:+.2g}."
     )
     yield _how_to_use(remedies[settings])
 

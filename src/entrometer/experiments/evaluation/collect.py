@@ -36,7 +36,7 @@ class Graded(NamedTuple):
     rollouts: Rollouts
     grades: dict[str, np.ndarray]
     """Columns `answer`, `format` and `truncated`, one row per response."""
-    tables: Tables
+    tables: Tables  #: S and H of every token.
 
 
 def collect(
@@ -70,7 +70,7 @@ def collect(
 
 
 def change_from(first: Linearised, last: Linearised) -> Estimate:
-    """Return the difference from the first checkpoint, paired by problem."""
+    """Return `last` - `first`; no error or interval if all problems change equally."""
     change = (last - first).estimate()
     # If every problem changes equally, the sample does not show its spread. Its
     # standard error is then not exactly 0, because means of equal numbers round.
@@ -90,7 +90,7 @@ def read_graded(point: CheckpointPlan, store: Path) -> Graded:
 
 
 def statistics(graded: Graded) -> PromptSums:
-    """Return sums per problem of everything that is reported."""
+    """Return sums by problem: responses, correct, format, truncated, T and H."""
     responses = layout(graded.rollouts)
     return PromptSums.of(
         responses.prompt,
@@ -105,7 +105,7 @@ def statistics(graded: Graded) -> PromptSums:
 
 
 def measures(sums: PromptSums, ks: Sequence[int]) -> dict[str, Linearised]:
-    """Return every quantity of a checkpoint by name, in the order of the table."""
+    """Return pass@k, format, truncation, length and entropy by name, in table order."""
     return {
         **{f"pass_at_{k}": pass_at_k(sums, k) for k in ks},
         "format_rate": per_response(sums, "format"),

@@ -50,7 +50,7 @@ class EvalConfig(CheckpointConfig):
         if not all(1 <= k <= self.responses for k in self.ks):
             raise InvalidValue(
                 f"expected each k from 1 to the {self.responses} responses per "
-                f"problem, got {self.ks}; raise --responses, or drop the larger k"
+                f"problem, got {self.ks}; raise --responses, or drop k out of range"
             )
 
     @property

@@ -32,10 +32,10 @@ _MEAN = "mean"
 
 
 def write_inspect_logs(logs: Path, run: Path) -> tuple[Path, ...]:
-    """Write one log per checkpoint of an evaluation, for `inspect view`.
+    """Write one log per checkpoint for `inspect view`, and return their paths.
 
-    A problem is a sample, and each of its responses an epoch. A log is named by the
-    content of what it shows, so that the same evaluation replaces its logs.
+    A problem is a sample, and each of its responses an epoch. A log is named by its
+    step and a hash of its first draw, so that the same evaluation replaces its logs.
     """
     if (verified(run) or {}).get("kind") != EVAL.name:
         raise InvalidValue(

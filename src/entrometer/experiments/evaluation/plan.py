@@ -126,9 +126,9 @@ def _checkpoint(config: EvalConfig, path: Path, name: str) -> CheckpointPlan:
 
 
 def chosen_problems(judge: Task, config: EvalConfig) -> tuple[Problem, ...]:
-    """Return the problems of an evaluation, by their index.
+    """Return the problems of an evaluation, in the order of their index.
 
-    Of the first `config.problems` of the split, those `config.fraction` whose indices
+    Of the first `config.problems` of the split, the `config.fraction` whose indices
     have the smallest hashes: a larger fraction contains a smaller one, and neither a
     seed nor the order of the problems plays a part. At least one is chosen.
     """

@@ -9,7 +9,7 @@ from entrometer.runs.tables.influence import InfluenceTables, Token
 from entrometer.text import interval, table
 
 DRAINING = 10
-"""Tokens per update that are shown."""
+"""Rows per update in the printed table of the tokens that lower entropy most."""
 
 
 def _steps() -> Steps:

@@ -30,7 +30,7 @@ from entrometer.runs.tables.influence import (
 def collect(
     config: InfluenceConfig, points: Sequence[CheckpointPlan], store: Path
 ) -> InfluenceTables:
-    """Return all rows, from a store that has every pass of the plans."""
+    """Return all result tables; the store must hold the result of every pass."""
     tables = InfluenceTables()
     for point in points:
         evaluation = point.read_batch(store)

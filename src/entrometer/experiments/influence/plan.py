@@ -39,10 +39,10 @@ from entrometer.runs import present, update_path
 
 @dataclass(frozen=True, kw_only=True)
 class TakenStep:
-    """A step of the check by removal, and the evaluation batch after it."""
+    """A step of the check by removal, and passes over the evaluation batch after it."""
 
     by: str
-    """How the tokens to remove were chosen; empty for the whole step."""
+    """How the tokens to remove were chosen; empty for the step that removes none."""
     step: Step
     there: tuple[Forward, ...]
 
@@ -54,16 +54,16 @@ class UpdatePlan:
     name: str
     step: Step
     adjoint: Adjoint
-    carried: MomentumProducts
+    carried: MomentumProducts  #: Effects of the step, momentum, weight decay.
     past: tuple[PastBatchProducts, ...]
     concentration: Concentration
     blocks: Blocks
     texts: DecodeTokens
     check: tuple[TakenStep, ...] = ()
-    """The whole step, then those without some tokens. Filled in by `follow_up`."""
+    """The whole step, then steps without some tokens; added by `follow_up`."""
 
     def requests(self) -> Iterator[Request]:
-        """Yield the passes that follow the step and the gradients."""
+        """Yield the passes to run after the update's step and the folds' gradients."""
         yield from (self.adjoint, self.carried, *self.past)
         yield from (self.concentration, self.blocks, self.texts)
         for taken in self.check:
@@ -88,7 +88,7 @@ class CheckpointPlan:
     updates: tuple[UpdatePlan, ...]
 
     def read_batch(self, store: Path) -> Evaluation:
-        """Return the evaluation batch with its S and H, in folds."""
+        """Return the evaluation batch with log-probs S and entropies H, in folds."""
         return self.gradients[0].read_batch(store)
 
     def requests(self) -> Iterator[Request]:

@@ -27,7 +27,7 @@ WAYS = ("influence", "cov", "random")
 def follow_up(
     config: InfluenceConfig, points: Sequence[CheckpointPlan], store: Path
 ) -> list[CheckpointPlan]:
-    """Return the points with the check of every update, if tokens are to be removed.
+    """Return the plans with the check by removal added; as they are if `remove` is 0.
 
     The choice of tokens depends on the first passes. Until the store has all of those,
     arbitrary tokens stand for the choice: the passes cost the same.
@@ -43,7 +43,7 @@ def follow_up(
 
 
 def chosen(config: InfluenceConfig, update: Updated) -> dict[str, np.ndarray]:
-    """Return the tokens to remove, by each criterion, according to the even folds."""
+    """Return the places of tokens to remove, by criterion; influence by even folds."""
     batch = update.batch
     # Removing a token of weight 0 would change nothing.
     candidates = np.flatnonzero(batch.alpha)
@@ -94,7 +94,7 @@ def _check(
 
 
 def removals(update: Updated, store: Path) -> Iterator[Removal]:
-    """Yield the effect of each removal of tokens, on entropy and on reward."""
+    """Yield each removal's predicted and observed effect, on entropy and on reward."""
     held_out, columns = update.evaluation.half(1)
     eta = update.point.eta
     after = {}
@@ -127,7 +127,7 @@ def removals(update: Updated, store: Path) -> Iterator[Removal]:
 def prediction(
     update: Updated, tokens: np.ndarray, objective: str, eta: float
 ) -> Estimate:
-    r"""Return $-\eta\sum I$ of tokens by the odd folds, which did not choose them."""
+    r"""Return $-\eta\sum I$, the change predicted for removing tokens, by odd folds."""
     parts, length = (
         -eta * columns[tokens].sum(axis=0)[None]
         for columns in (update.parts[objective], update.length)

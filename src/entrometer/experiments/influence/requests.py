@@ -44,7 +44,7 @@ from entrometer.runs.rows import read_rows, write_rows
 
 @dataclass(frozen=True, kw_only=True)
 class PastBatchProducts(ShardedSum):
-    """Effect on every fold of an earlier batch's part of the momentum."""
+    """Slope of every fold's objectives along an earlier batch's part of momentum."""
 
     kind: ClassVar[str] = "past-batch-products"
     suffix: ClassVar[str] = ".parquet"
@@ -60,13 +60,13 @@ class PastBatchProducts(ShardedSum):
     forwards = 2.2
 
     def summands(self, worker: Worker) -> Summands:
-        """Return the function that gives the gradient of some responses."""
+        """Return a function that gives minus the loss gradient of some responses."""
         policy = worker.checkpoint(self.subject).policy
         batch = read_batch(self.batch, worker.store)
         return lambda rows: ascent_of(policy, batch.some(rows))
 
     def conclude(self, worker: Worker, total: dict[str, Tensor]) -> None:
-        r"""Write the products of every gradient with the part of the earlier batch.
+        r"""Write the product of every fold's gradients with the earlier batch's part.
 
         $\frac{1-\beta_1}{1-\beta_1^n}\beta_1^a c_{n-a}P\sum_k\alpha_k\nabla S_k$, with
         loss and clipping as $a$ steps ago.
@@ -88,7 +88,7 @@ class PastBatchProducts(ShardedSum):
 
 @dataclass(frozen=True, kw_only=True)
 class Blocks(Request):
-    """Effect on each response of itself, of its prompt's others and of all others."""
+    """Slope of entropy by response, due to itself, its prompt's others and the rest."""
 
     kind: ClassVar[str] = "blocks"
     over: ClassVar[str] = "step.batch"
@@ -99,7 +99,7 @@ class Blocks(Request):
     forwards = 9.0
 
     def run(self, worker: Worker) -> None:
-        """Compute rows of gradients, one prompt group at a time."""
+        """Write three sums per response, computed one prompt group at a time."""
         products = block_products(
             worker.checkpoint(self.subject).policy,
             self.step.read_batch(worker.store),
@@ -111,7 +111,7 @@ class Blocks(Request):
 def block_products(
     policy: Policy, batch: Batch, step: StepVectors
 ) -> dict[str, Float[np.ndarray, " N"]]:
-    r"""Return sums of $X_i\cdot Y_j$ over j: the response i, its prompt, all others.
+    r"""Return sums of $X_i\cdot Y_j$ over j: i itself, its prompt's others, the rest.
 
     $X_i$ are the terms of $\nabla h$ by response, with the batch as its own evaluation
     batch, and $Y_j = \kappa P\sum_{k\in j}\alpha_k\nabla S_k$.
@@ -160,7 +160,7 @@ class WithoutTokens:
     """A loss in which some tokens of the batch have weight 0."""
 
     places: tuple[int, ...]
-    """Places of the tokens in the columns of the batch."""
+    """Indices of the removed tokens among all tokens of the batch."""
 
     def apply(self, batch: Batch, store: Path) -> Batch:
         """Return the batch with these tokens' weights set to 0."""
@@ -180,23 +180,20 @@ class DecodedText:
     """Id of the token, or index of the response."""
     text: str
     ends: bool
-    """Whether the token ends a response."""
+    """Whether it is a token that ends a response."""
 
 
 @dataclass(frozen=True)
 class DecodedTexts:
-    """All texts of a batch."""
+    """Decoded tokens, prompts and responses of a batch."""
 
-    tokens: dict[int, str]
-    """By token id."""
-    ends: frozenset[int]
-    """Ids of the tokens that end a response."""
-    prompts: list[str]
+    tokens: dict[int, str]  #: Text of each token id.
+    ends: frozenset[int]  #: Ids of the tokens that end a response.
+    prompts: list[str]  #: Prompt of each response.
     responses: list[str]
-    """One per response."""
 
     def kind(self, token: int) -> str:
-        """Return the class of a token."""
+        """Return the class of a token id: `end`, or the class that `kind_of` gives."""
         # By id, because the text of an end token differs between tokenizers.
         return "end" if token in self.ends else kind_of(self.tokens[token])
 
@@ -212,13 +209,13 @@ class DecodeTokens(Request):
     batch: Source
 
     def run(self, worker: Worker) -> None:
-        """Decode with the policy's tokenizer."""
+        """Decode the batch with the policy's tokenizer, and write the texts."""
         policy = worker.checkpoint(self.subject).policy
         rollouts = read_batch(self.batch, worker.store).rollouts
         write_rows(self.path(worker.store), DecodedText, list(_texts(policy, rollouts)))
 
     def read(self, store: Path) -> DecodedTexts:
-        """Return the texts."""
+        """Return the texts that `run` wrote."""
         rows = read_rows(self.path(store), DecodedText)
         return DecodedTexts(
             tokens={r.number: r.text for r in rows if r.of == "token"},

@@ -28,7 +28,7 @@ from entrometer.runs.tables.influence import Diagonal, Score
 
 
 def scores(update: Updated, seed: int, store: Path) -> Iterator[Score]:
-    """Yield the ranking of tokens and of responses by each score, and by all."""
+    """Yield how well scores rank tokens, and responses, by influence on entropy."""
     r, alpha = update.responses, update.batch.alpha
     columns = _columns(update, store)
     by_token = {name: f(columns) for name, (f, _) in SCORES.items()}
@@ -112,7 +112,7 @@ def _rankings(
 
 
 def diagonals(update: Updated, store: Path) -> Iterator[Diagonal]:
-    """Yield the batch's slope on itself by pair: same response, same prompt, other."""
+    """Yield the slope of the batch's own entropy, summed by kind of response pair."""
     size = np.bincount(update.group)
     same, count = int((size**2).sum()), int(size.sum())
     pairs = {"self": count, "prompt": same - count, "other": count**2 - same}
@@ -128,7 +128,7 @@ _TIMED, _TARGETS = 5, 2
 def seconds_of_scores(
     config: InfluenceConfig, points: Sequence[CheckpointPlan], tokens: float
 ) -> float:
-    """Return the seconds of ranking scores, by timing a little on random numbers."""
+    """Return estimated seconds to compare scores with influence, by a short timing."""
     rng = np.random.default_rng(0)
     seconds = 0.0
     for update in (u for point in points for u in point.updates):

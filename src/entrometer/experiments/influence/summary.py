@@ -22,7 +22,7 @@ _CONCENTRATED = 0.5
 """Fraction of the influence above which those tokens are worth a warning."""
 
 Parts = dict[tuple[str, str], Balance]
-"""Rows of one update, by objective and part."""
+"""Rows of table `balance` of one update, by objective and part."""
 
 
 def summarize(config: InfluenceConfig, tables: InfluenceTables) -> dict[str, Any]:
@@ -80,7 +80,7 @@ def _changes(name: tuple[str, str], parts: Parts, share: float) -> str:
 
 
 def _concentration(share: float) -> str:
-    return f"1% of the tokens have {share:.0%} of the influence on entropy"
+    return f"the top 1% of the tokens have {share:.0%} of all |influence| on entropy"
 
 
 def _warnings(parts: Parts, share: float) -> Iterator[str]:

@@ -37,27 +37,27 @@ class Updated:
     batch: Batch
     responses: Responses
     group: Int[np.ndarray, " N"]
-    """Number of each response's prompt, in order of first appearance."""
-    here: Tables
+    """Number of each response's prompt, from 0 in order of first appearance."""
+    here: Tables  #: Log-prob S and entropy H of every token at the checkpoint.
     parts: dict[str, Float[np.ndarray, "K Q"]]
-    """$I_q$ of every token, by objective."""
+    """Influence $I_q$ of every token through each fold q, by objective."""
     length: Float[np.ndarray, "K 2"]
     """Influence on the mean length, through the even folds and the odd."""
     texts: DecodedTexts
 
     @property
     def names(self) -> dict[str, Any]:
-        """The columns that name an update in every table."""
+        """Columns `checkpoint` and `update`, which name the update in every table."""
         return {"checkpoint": self.point.name, "update": self.plan.name}
 
     def contributions(self, objective: str) -> FoldContributions:
-        """Return the contribution of every token through each fold."""
+        """Return every token's contribution to an objective through each fold."""
         # The length of the whole batch: its noise enters the estimate of h, a ratio.
         length = self.length.sum(axis=1)
         return contributions(self.evaluation, objective, self.parts[objective], length)
 
     def influence(self, contributions: FoldContributions) -> Influence:
-        """Return values and standard errors of contributions."""
+        """Return the influence of each row of contributions, with standard errors."""
         prompts, responses = self.evaluation.prompts, self.evaluation.responses.count
         return token_influence(contributions, prompts=prompts, responses=responses)
 
@@ -65,7 +65,7 @@ class Updated:
 def updated(
     point: CheckpointPlan, update: UpdatePlan, batch: Evaluation, store: Path
 ) -> Updated:
-    """Return the influence of every token of an update."""
+    """Return an update batch with every token's influence, read from the store."""
     loss = update.step.read_batch(store)
     rollouts = loss.rollouts
     columns = read_columns(update.adjoint.path(store))
@@ -93,7 +93,7 @@ def updated(
 
 
 def numbered(values: np.ndarray) -> Int[np.ndarray, " N"]:
-    """Return the number of each value, in order of first appearance."""
+    """Return each value's number, from 0 in order of first appearance."""
     # np.unique would number the prompts by sorted id.
     numbers = {value: i for i, value in enumerate(dict.fromkeys(values.tolist()))}
     return np.array([numbers[value] for value in values.tolist()], np.int64)

@@ -26,7 +26,7 @@ from entrometer.runs.tables import kernel as rows
 from entrometer.runs.tables.signal import UpdateSignal
 
 ELEMENTS = 500
-"""Elements that are stored per block, at most."""
+"""Most elements of the kernel that the results keep per block of pairs."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,12 +34,12 @@ class Kernel:
     """The kernel of a checkpoint in one metric."""
 
     names: dict[str, Any]
-    """Columns that name the kernel in every table."""
+    """Columns `checkpoint` and `metric`, which name the kernel in every table."""
     K: Float[np.ndarray, "N N"]
     exact: bool
     """Whether K is the kernel itself, and not a sketch of it."""
     sketches: dict[int, np.ndarray]
-    """Sketches of the first sequences, by number of buckets."""
+    """Sketches by number of buckets; of the first sequences alone if K is exact."""
     matrix_free: Float[np.ndarray, " E"]
     """Largest eigenvalues computed without the matrix; may be empty."""
     rollouts: Rollouts
@@ -48,7 +48,7 @@ class Kernel:
 def collect(
     config: KernelConfig, points: Sequence[CheckpointPlan], store: Path
 ) -> rows.KernelTables:
-    """Return all tables, from a store that has every pass of the plan."""
+    """Return all result tables; the store must hold the result of every pass."""
     tables = rows.KernelTables()
     for point in points:
         stored = point.gram.read(store)
@@ -83,7 +83,7 @@ def collect(
 
 
 def blocks(k: Kernel) -> Iterator[rows.Block]:
-    """Yield one row per quantity and block."""
+    """Yield means of the kernel and of its cosines over each block of pairs."""
     for quantity, X in (("kernel", k.K), ("cosine", matrix.cosines(k.K))):
         for block in matrix.BLOCKS:
             result = matrix.block_mean(X, k.rollouts.prompt, block)
@@ -121,7 +121,7 @@ def spectrum(k: Kernel) -> Iterator[rows.Eigenvalue]:
 
 
 def growth(k: Kernel) -> Iterator[rows.Growth]:
-    """Yield one row per block."""
+    """Yield, per block, the power of the length with which the kernel grows."""
     for block in matrix.BLOCKS:
         power, pairs = matrix.growth_with_length(
             k.K, k.rollouts.length, k.rollouts.prompt, block
@@ -136,7 +136,7 @@ def growth(k: Kernel) -> Iterator[rows.Growth]:
 
 
 def elements(k: Kernel, seed: int) -> Iterator[rows.Element]:
-    """Yield up to `ELEMENTS` random pairs of each block."""
+    """Yield up to `ELEMENTS` random elements of each block of the kernel."""
     # The first number separates this stream from those that draw prompts.
     rng = np.random.default_rng([4, seed])
     # K is symmetric: each pair counts once.
@@ -156,7 +156,7 @@ def elements(k: Kernel, seed: int) -> Iterator[rows.Element]:
 
 
 def sketches(k: Kernel) -> Iterator[rows.SketchError]:
-    """Yield one row per sketch; its error is NaN if there is no exact kernel."""
+    """Yield each sketch's error, NaN without an exact kernel, and the expected one."""
     for m, sketched in sorted(k.sketches.items()):
         K = k.K[: len(sketched), : len(sketched)]
         error = matrix.sketch_error(K, sketched) if k.exact else np.nan
@@ -165,7 +165,7 @@ def sketches(k: Kernel) -> Iterator[rows.SketchError]:
 
 
 def whole(k: Kernel, step: int, stored: Matrices) -> rows.Whole:
-    """Return the row that describes the whole kernel."""
+    """Return statistics of the whole kernel: trace, rank, noise scale and others."""
     prompt = k.rollouts.prompt
     # Gradients of Dr-GRPO's loss are rewards, centred per prompt, times score rows:
     # the kernel gives all their products without another pass.
@@ -190,7 +190,7 @@ def whole(k: Kernel, step: int, stored: Matrices) -> rows.Whole:
 def held_out(
     point: CheckpointPlan, update: UpdatePlan, store: Path
 ) -> tuple[list[rows.Prediction], UpdateSignal]:
-    r"""Return changes of held-out log-probs, and momentum's part of their mean.
+    r"""Return predicted and measured changes of held-out log-probs, and the signal.
 
     $\delta S = \eta\big(\kappa\sum_u K_{tu} + \nabla S\cdot v_\text{history}
     + \nabla S\cdot v_\text{decay}\big)$ against $S(\theta + \eta v) - S(\theta)$.

@@ -16,20 +16,20 @@ class KernelConfig(ExperimentConfig):
     """Prompts of the kernel's sequences; sampled updates use other prompts."""
 
     kernel_responses: int = 8
-    """Responses per prompt, drawn at the checkpoint."""
+    """Responses to each of the kernel's prompts, drawn from the checkpoint."""
 
     held_out: int = 64
-    """Further prompts, with one response each, whose change is predicted."""
+    """Further prompts, one response each, whose change of log-prob is predicted."""
 
     sketches: tuple[int, ...] = (256, 1024, 4096, 16384)
-    """Buckets of each sketch; each number divides the largest."""
+    """Sizes of the sketches of the kernel, in buckets; each divides the largest."""
 
     eigenvalues: int = 0
     """Also compute so many largest eigenvalues without the matrix, by dozens of passes
     over all sequences; useful if the matrix does not fit in memory."""
 
     eta: float = 0.0
-    """Learning rate of the measured changes; 0 for the training's."""
+    """Learning rate of the step whose effect is predicted; 0 for the training's."""
 
     sketch_above: int = 4096
     """With more sequences than this, compute only the largest sketch of the kernel."""
@@ -50,12 +50,12 @@ class KernelConfig(ExperimentConfig):
         # Written so that NaN fails too.
         if not 0 <= self.eta < math.inf or not 0 < self.memory < math.inf:
             raise InvalidValue(
-                "expected a learning rate from 0 and memory above 0, got "
+                "expected a finite eta of at least 0 and a finite memory above 0, got "
                 f"{self.eta} and {self.memory}"
             )
         if not self.sketches or min(self.sketches) < 1:
             raise InvalidValue(
-                f"expected sketches of at least one bucket, got {self.sketches}"
+                f"expected sketches, each of at least one bucket, got {self.sketches}"
             )
         uneven = [m for m in self.sketches if max(self.sketches) % m]
         # A smaller sketch is the larger one folded, so its buckets must line up.

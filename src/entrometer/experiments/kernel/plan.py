@@ -28,7 +28,7 @@ class UpdatePlan:
     name: str
     step: Step
     cross: CrossGram
-    carried: tuple[MomentumSlope, ...]
+    carried: tuple[MomentumSlope, ...]  #: Effects of momentum and weight decay.
     there: tuple[Forward, ...]
     """Forward passes over the held-out responses, after the step."""
 
@@ -47,7 +47,7 @@ class CheckpointPlan:
     spectra: dict[str, Spectrum]
     """By metric; empty if not asked for."""
     here: tuple[Forward, ...]
-    """Forward passes over the held-out responses, in shards."""
+    """Forward passes over the held-out responses before any step, in shards."""
     updates: tuple[UpdatePlan, ...]
 
     def requests(self) -> Iterator[Request]:

@@ -23,7 +23,7 @@ from entrometer.experiments.update_batch import Batch
 from entrometer.policy import Policy
 from entrometer.runs import Rollouts
 
-METRICS = ("sgd", "adam")
+METRICS = ("sgd", "adam")  #: P is 1, or AdamW's preconditioner.
 
 COMPARED = 512
 """Sequences, at most, on which sketches of all sizes are compared with the kernel."""
@@ -53,7 +53,8 @@ def sweeps(params: Vector, rows: int, memory: int) -> Iterator[list[Slab]]:
     capacity = memory // (rows * itemsize)
     if capacity < 1:
         raise InvalidValue(
-            f"expected memory for one element of {rows} rows, got {memory} bytes"
+            f"expected memory for one element of {rows} rows, got {memory} bytes; "
+            "set more --memory"
         )
     sweep: list[Slab] = []
     left = capacity
@@ -102,7 +103,7 @@ def gather(
 
 
 def scores(rollouts: Rollouts) -> GradientWeights:
-    r"""Return weights whose gradient is $\nabla S$ of a whole response."""
+    r"""Return token weights with which each gradient is $\nabla S$ of a response."""
     return GradientWeights(S=np.ones(rollouts.tokens), H=np.zeros(rollouts.tokens))
 
 
@@ -198,7 +199,7 @@ def _sketching(
 def kernel_operator(
     policy: Policy, rollouts: Rollouts, preconditioner: Vector
 ) -> LinearOperator[np.float64]:
-    r"""Return $Ka = J P J^\top a$ with $J_{ij} = \partial S_i/\partial\theta_j$.
+    r"""Return the operator $K = J P J^\top$, $J_{ij} = \partial S_i/\partial\theta_j$.
 
     A product is one `vjp` with the weight $a_i$ on every token of sequence i, and one
     `jvp` along P times that gradient: no row of J is ever formed.
@@ -223,7 +224,7 @@ def kernel_operator(
 def top_eigenvalues(
     operator: LinearOperator[np.float64], count: int
 ) -> Float[np.ndarray, " count"]:
-    """Return the largest eigenvalues in descending order, by Lanczos iteration."""
+    """Return the `count` largest eigenvalues, descending, by Lanczos iteration."""
     N = operator.shape[0]
     if count >= N:
         # Lanczos iteration finds at most N - 1, so form the matrix by N products.

@@ -36,10 +36,10 @@ MEMORY = 8_000_000_000
 
 
 class Matrices(NamedTuple):
-    """A stored kernel: plain and with Adam's metric, exact and sketched."""
+    """Kernels in the metrics `sgd` and `adam`, sketched and, if computed, exact."""
 
     matrices: dict[str, np.ndarray]
-    """By metric; sketches by `METRIC/m`."""
+    """Exact kernels by metric, sketches by `METRIC/m` with m buckets."""
     seconds: float
     """Time that rows and products took."""
     parameters: int
@@ -55,27 +55,27 @@ class _OverSequences(Request):
 
     @property
     def batches(self) -> Sequence[Responses]:
-        """The sequences."""
+        """Draws of the sequences."""
         return self.draws
 
 
 @dataclass(frozen=True, kw_only=True)
 class Gram(_OverSequences):
-    """The kernel between sequences, in both metrics, with its sketches."""
+    """The kernel between sequences, in the metrics `sgd` and `adam`, and sketches."""
 
     kind: ClassVar[str] = "kernel"
     suffix: ClassVar[str] = ".safetensors"
 
     # Not in the key: memory decides the number of passes, not the result.
     memory: int = field(default=MEMORY, metadata=NOT_IN_KEY)
-    sketches: tuple[int, ...]
-    exact: bool
+    sketches: tuple[int, ...]  #: Numbers of buckets.
+    exact: bool  #: False for the largest sketch alone.
 
     # Per-sequence gradients, their products and sketches.
     forwards = 4.0
 
     def vectors(self, vector_bytes: int) -> int:
-        """Return the step and as many rows as the memory holds."""
+        """Return how many vectors are held: the step's two, and rows if `exact`."""
         rows = self.memory // max(1, vector_bytes)
         # A sketch keeps no rows.
         return 2 + (min(self.rows, rows) if self.exact else 0)
@@ -98,7 +98,7 @@ class Gram(_OverSequences):
             ) from error
 
     def run(self, worker: Worker) -> None:
-        """Run one backward pass, or several if the rows do not fit in memory."""
+        """Write the matrices, by more backward passes if rows do not fit in memory."""
         began = time.perf_counter()
         policy = worker.checkpoint(self.subject).policy
         matrices = kernels(
@@ -121,7 +121,7 @@ class Gram(_OverSequences):
 
 @dataclass(frozen=True, kw_only=True)
 class CrossGram(_OverSequences):
-    """The effect of each sequence of an update on each held-out sequence."""
+    """Effect of each sequence of an update on each held-out sequence's log-prob."""
 
     kind: ClassVar[str] = "cross-kernel"
 
@@ -136,11 +136,11 @@ class CrossGram(_OverSequences):
         return [*self.draws, self.step.batch]
 
     def read(self, store: Path) -> np.ndarray:
-        """Return one row per held-out sequence, one column per update sequence."""
+        """Return the effects: a row per held-out, a column per update sequence."""
         return np.stack(list(read_columns(self.path(store)).values()), axis=1)
 
     def run(self, worker: Worker) -> None:
-        """Run one backward pass over the held-out sequences and one over the update."""
+        """Write the effects, by backward passes over held-out sequences and update."""
         K = cross_kernel(
             worker.checkpoint(self.subject).policy,
             read_draws(self.draws, worker.store),
@@ -173,7 +173,7 @@ class Spectrum(_OverSequences):
         return read_columns(self.path(store))["eigenvalue"]
 
     def run(self, worker: Worker) -> None:
-        """Run a Lanczos iteration."""
+        """Write the largest eigenvalues, by Lanczos iteration."""
         policy = worker.checkpoint(self.subject).policy
         P = identity_preconditioner(policy.trained())
         if self.metric == "adam":
@@ -201,7 +201,7 @@ class MomentumSlope(Request):
     forwards = 3.0
 
     def run(self, worker: Worker) -> None:
-        """Run one pass in forward mode, along both parts at once."""
+        """Write both slopes of every token's S, by one forward-mode pass."""
         checkpoint = worker.checkpoint(self.subject)
         parts = momentum_and_decay(checkpoint, self.step.read(worker.store))
         rollouts = read_draws([self.rollouts], worker.store)

@@ -120,7 +120,7 @@ def _kernel_warnings(tables: KernelTables, w: Whole) -> Iterator[str]:
             "eigenvalues are above the law's largest."
         )
     if not np.isfinite(w.noise_scale_high):
-        yield f"{name}: the interval of the noise scale is unbounded; use more prompts."
+        yield f"{name}: the noise scale has no upper bound; use more --kernel-prompts."
     # NaN, the error without an exact kernel, is not greater than anything.
     off = [
         s

@@ -33,7 +33,7 @@ from entrometer.runs.tables.signal import UpdateSignal
 from entrometer.tasks import task
 
 AGREED = 0.05
-"""Relative difference of prediction and change that is usable, at most."""
+"""Largest relative difference at which prediction and change agree."""
 
 LINEAR = 0.01
 r"""Share of $\eta^*$ up to which a change counts as linear in the fit of its power."""
@@ -82,7 +82,7 @@ def nearest_eta(learning_rate: float, etas: list[float]) -> float:
 
 
 def changes(effect: UpdateEffect) -> Iterator[Change]:
-    """Yield one row per estimator, entropy and learning rate."""
+    """Yield a row per estimator, per token or sequence, and per learning rate."""
     for estimator, per in product(effect.batch.estimators, PERS):
         slope = effect.slope(estimator, per)
         second_order = effect.slope_and_curvature(estimator, per)
@@ -120,7 +120,7 @@ def _padded(part: Linearised, whole: Linearised) -> Linearised:
 
 
 def terms(effect: UpdateEffect) -> Iterator[Term]:
-    """Yield what no learning rate changes, per estimator and per token or sequence."""
+    """Yield slope, curvature and linear range by estimator, per token or sequence."""
     batch, etas = effect.batch, np.array(list(effect.there))
     for estimator, per in product(batch.estimators, PERS):
         h = entropy(entropy_statistics(batch.responses, batch.here.H), per=per)
@@ -190,7 +190,7 @@ def _halved(etas: np.ndarray, observed: list[Linearised], count: int) -> float:
 
 
 def variances(effect: UpdateEffect, store: Path) -> Iterator[Variance]:
-    """Yield one row if the products of gradients were measured."""
+    """Yield one row, the slope's variance by batches, if it was measured."""
     if not effect.plan.variance:
         return
     products, one_batch = (
@@ -216,7 +216,7 @@ def variances(effect: UpdateEffect, store: Path) -> Iterator[Variance]:
 
 
 def samples(config: MeasureConfig, batch: EvaluationBatch) -> Iterator[Sample]:
-    """Yield one row per response."""
+    """Yield text, length, entropy and reward of each response, one row each."""
     r, T = batch.responses, batch.responses.length
     H, S = r.total(batch.here.H) / T, r.total(batch.here.S) / T
     judge = task(config.task, **config.task_settings())

@@ -13,19 +13,19 @@ class MeasureConfig(ExperimentConfig):
     """One or more checkpoints, the updates to measure at each, and on what samples."""
 
     etas: tuple[float, ...] = ()
-    """Learning rates; if empty, 1/4, 1/2, 1 and 2 times the training's."""
+    """Learning rates of the step; if empty, 1/4, 1/2, 1 and 2 times the training's."""
 
     curvature_prompts: int = 32
-    """Measure the curvature on the first so many prompts of E; 0 for not at all."""
+    """Prompts of E for the curvature, rounded up to whole shards; 0 to leave it out."""
 
     variance_prompts: int = 32
-    """Measure the variance by batches on the first so many prompts of E; 0 for not."""
+    """Prompts of E for the slope's variance, rounded up to whole shards; 0 for none."""
 
     synthetic_batches: int = 2000
-    """Synthetic batches, resampled from E, of the studies of errors."""
+    """Number of batches that the studies of errors resample from E."""
 
     synthetic_size: int = 256
-    """Prompts per synthetic batch."""
+    """Prompts per resampled batch in the study of the prediction's errors."""
 
     AT_LEAST: ClassVar[dict[str, int]] = ExperimentConfig.AT_LEAST | {
         "curvature_prompts": 0,
@@ -39,6 +39,6 @@ class MeasureConfig(ExperimentConfig):
         # Written so that NaN fails too.
         if not all(0 < eta < math.inf for eta in self.etas):
             raise InvalidValue(
-                f"expected learning rates above 0, got {self.etas}; the change at 0 "
-                "is 0, and rounding errors are measured separately"
+                f"expected finite learning rates above 0, got {self.etas}; the change "
+                "at 0 is 0, and rounding errors are measured separately"
             )

@@ -30,10 +30,10 @@ class UpdatePlan:
     name: str
     step: Step
     changes: dict[float, tuple[Forward, ...]]
-    """By learning rate, one pass per shard."""
-    curvature: tuple[Jvp2, ...]
+    """Forward passes after the step, by learning rate, one per shard."""
+    curvature: tuple[Jvp2, ...]  #: Of the first shards; empty if not measured.
     variance: tuple[OneBatch, ...]
-    """Between the two batches, and within the update batch; empty if not measured."""
+    """Products between both batches, and within the update; empty if not measured."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,10 +46,10 @@ class CheckpointPlan:
     learning_rate: float
     """Learning rate of the training at the checkpoint."""
     subject: Subject
-    draws: tuple[Draw, ...]
-    here: tuple[Forward, ...]
+    draws: tuple[Draw, ...]  #: The evaluation batch, in shards.
+    here: tuple[Forward, ...]  #: Its S and H before any step.
     along: tuple[Jvp, ...]
-    """Along the steps of all updates at once, in their order."""
+    """Its derivatives along the steps of all updates at once, in their order."""
     updates: tuple[UpdatePlan, ...]
 
     def requests(self) -> Iterator[Request]:
@@ -69,7 +69,7 @@ class CheckpointPlan:
 
 
 def plan(config: MeasureConfig) -> list[CheckpointPlan]:
-    """Return the passes by checkpoint; reads files, and loads no model."""
+    """Return the passes of each checkpoint; read files, and load no model."""
     points = batches.named_checkpoints(config)
     return [_checkpoint(config, path, name) for name, path in points]
 

@@ -37,7 +37,7 @@ from entrometer.runs.columns import read_table, write_columns
 
 @dataclass(frozen=True, kw_only=True)
 class OneBatch(Request):
-    r"""Products $X_n\cdot Y_m$ within an update batch."""
+    r"""Products $X_n\cdot Y_m$ of entropy gradients and update parts, in one batch."""
 
     kind: ClassVar[str] = "one-batch"
     over: ClassVar[str] = "step.batch"
@@ -48,12 +48,12 @@ class OneBatch(Request):
     forwards = 7.0
 
     def vectors(self, vector_bytes: int) -> int:
-        """Return the step and the gradients of the update's prompts, twice."""
+        """Return the number of vectors: the step's two, and two per update prompt."""
         # Summed per prompt, and once more with the preconditioner.
         return 2 + 2 * self.step.batch.prompts
 
     def products(self, worker: Worker) -> Float[np.ndarray, "_ U"]:
-        """Return the products of gradients."""
+        r"""Return $X_n\cdot Y_m$, one row per n, one column per update prompt m."""
         return one_batch_products(
             worker.checkpoint(self.subject).policy,
             self.step.read_batch(worker.store),
@@ -69,7 +69,7 @@ class OneBatch(Request):
 
 @dataclass(frozen=True, kw_only=True)
 class Products(OneBatch):
-    r"""Products $X_n\cdot Y_m$ of gradients of the entropy and parts of the update."""
+    r"""Products $X_n\cdot Y_m$ of entropy gradients on E and parts of the update."""
 
     kind: ClassVar[str] = "products"
 
@@ -85,7 +85,7 @@ class Products(OneBatch):
         return [*(h.rollouts for h in self.here), self.step.batch]
 
     def products(self, worker: Worker) -> Float[np.ndarray, "_ U"]:
-        """Return the products of gradients."""
+        r"""Return $X_n\cdot Y_m$, one row per n, one column per update prompt m."""
         store = worker.store
         return two_batch_products(
             worker.checkpoint(self.subject).policy,

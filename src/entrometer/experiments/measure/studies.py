@@ -29,7 +29,7 @@ _PAIRS = 3
 
 
 def needed(effect: UpdateEffect) -> Iterator[Needed]:
-    """Yield the prompts that each estimator needs, relative to sequence weights."""
+    """Yield how many times more prompts sequence weights need than each estimator."""
     rate, estimators = effect.batch.point.learning_rate, effect.batch.estimators
     # By ratio: a sweep spans decades, so the nearest rate by difference may be far off.
     nearest = min(effect.there, key=lambda eta: abs(np.log(eta / (rate or eta))))
@@ -55,7 +55,7 @@ def needed(effect: UpdateEffect) -> Iterator[Needed]:
 
 
 def errors(config: MeasureConfig, effect: UpdateEffect) -> Iterator[ErrorStudy]:
-    """Yield how the prediction's relative error scatters over smaller batches."""
+    """Yield how the prediction's relative error scatters over resampled batches."""
     sequence, per_decision, *doubly_robust = effect.batch.estimators
     position = next(e for e in doubly_robust if e.baseline_name == "position")
     pairs = {
@@ -134,7 +134,7 @@ def _mean_and_deviation(drawn: np.ndarray) -> dict[str, Any]:
 def seconds_of_studies(
     config: MeasureConfig, points: Sequence[CheckpointPlan], tokens: float
 ) -> float:
-    """Return the seconds of the synthetic batches, by timing some of them."""
+    """Estimate the seconds of all synthetic batches, by timing up to 100."""
     tried, rng = min(config.synthetic_batches, 100), np.random.default_rng(0)
 
     def sums(*columns: str) -> PromptSums:

@@ -38,15 +38,15 @@ PERS: tuple[Per, ...] = ("token", "sequence")
 
 
 class Estimator(NamedTuple):
-    """A weighting of responses, with the baseline that it needs."""
+    """How a change is estimated: the importance weighting, and its baseline if any."""
 
     weighting: Weighting
-    baseline_name: str
+    baseline_name: str  #: `none` without a baseline.
     baseline: Baseline | None
 
     @property
     def options(self) -> dict[str, Any]:
-        """Arguments of the functions that compute statistics."""
+        """Arguments `weighting` and `baseline` of `change_statistics` and its like."""
         return {"weighting": self.weighting, "baseline": self.baseline}
 
 
@@ -57,7 +57,7 @@ class EvaluationBatch:
     point: CheckpointPlan
     rollouts: Rollouts
     responses: Responses
-    here: Tables
+    here: Tables  #: S and H by a forward pass, before any step.
     again: Tables
     """S and H of the same parameters by another pass; the difference is rounding."""
     estimators: tuple[Estimator, ...]
@@ -69,23 +69,23 @@ class UpdateEffect:
 
     batch: EvaluationBatch
     plan: UpdatePlan
-    tangents: Tangents
+    tangents: Tangents  #: Derivatives of S and H along the step.
     history: Tangents
     """Derivatives along the part of the step that is momentum."""
     there: dict[float, Tables]
     """S and H after the step, by learning rate in ascending order."""
     second_order: tuple[Tables, Tangents, Curvatures] | None
-    """Tables of the first responses, on which the curvature was measured."""
+    """S, H and derivatives of the first responses; None without a curvature."""
 
     @property
     def names(self) -> dict[str, Any]:
-        """Columns that name the update in every table."""
+        """Columns `checkpoint`, `update` and `precision` of the update's rows."""
         point = self.batch.point
         names = {"checkpoint": point.name, "update": self.plan.name}
         return names | {"precision": point.subject.precision}
 
     def labels(self, estimator: Estimator, per: Per) -> dict[str, Any]:
-        """Return the columns that name the update and the estimator."""
+        """Return `names` and the columns `weighting`, `baseline` and `per`."""
         weighting, baseline, _ = estimator
         labels = {"weighting": weighting.value, "baseline": baseline, "per": per}
         return self.names | labels
@@ -99,7 +99,7 @@ class UpdateEffect:
         return linear_term(sums, per=per)
 
     def change(self, estimator: Estimator, per: Per, there: Tables) -> Linearised:
-        r"""Return $\Delta h$ between the tables of the batch and those given."""
+        """Return entropy's change from the batch's S and H to `there`, after a step."""
         r, here = self.batch.responses, self.batch.here
         sums = change_statistics(r, here, there, **estimator.options)
         return entropy_change(sums, per=per)
@@ -107,7 +107,7 @@ class UpdateEffect:
     def slope_and_curvature(
         self, estimator: Estimator, per: Per
     ) -> tuple[Linearised, Linearised] | None:
-        """Return entropy's $h'$ and $h''$ on the responses that have both, or None."""
+        """Return entropy's $h'$ and $h''$ on the first responses; None if absent."""
         if self.second_order is None:
             return None
         tables, tangents, curvatures = self.second_order

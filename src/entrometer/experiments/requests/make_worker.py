@@ -18,19 +18,19 @@ _OWN = f"{__name__.partition('.')[0]}."
 
 @dataclass(frozen=True)
 class MakeWorker:
-    """Makes a worker in this process or, sent there as a pickle, in another."""
+    """Makes workers that know the user's tasks and interventions; can be pickled."""
 
     remedies: Mapping[str, Remedy]
     tasks: Mapping[str, Callable[..., Task]]
 
     @classmethod
     def with_registered(cls) -> "MakeWorker":
-        """Workers with all that is registered in this process."""
+        """Return a maker with the tasks and interventions that the user registered."""
         return cls(user_remedies(), user_tasks())
 
     @property
     def modules(self) -> list[ModuleType]:
-        """The user's experiments, sent as code: workers do not have their files."""
+        """Modules of the user's experiments, sent as code: workers lack the files."""
         return [
             module
             for name in experiment_names()
@@ -39,7 +39,7 @@ class MakeWorker:
         ]
 
     def __call__(self, store: Path) -> Worker:
-        """Return a worker, after registering what was sent along."""
+        """Register the tasks and interventions in this process; return a new worker."""
         # The registries of another process are empty.
         for name, remedy in self.remedies.items():
             add_remedy(name, remedy)

@@ -33,7 +33,7 @@ class Forward(Request):
 
     @property
     def stage(self) -> str:
-        """Forwards after a step are listed apart: they also move the parameters."""
+        """`forward`, or `forward after step`, which costs more: it moves parameters."""
         return self.kind if self.step is None else "forward after step"
 
     def run(self, worker: Worker) -> None:
@@ -121,18 +121,18 @@ class UpdateTables(ShardedTable):
     batch: Source
 
     def read(self, store: Path) -> Tables:
-        """Return S and H."""
+        """Return S and H of every token of the batch, from the store."""
         return read_table(Tables, [self.path(store)])
 
     def columns(self, worker: Worker, rows: slice) -> dict[str, np.ndarray]:
-        """Run one forward pass."""
+        """Return S and H of some responses, by one forward pass."""
         rollouts = read_batch(self.batch, worker.store).some(rows).rollouts
         return passes.forward(worker.policy(self.subject), rollouts)._asdict()
 
 
 @dataclass(frozen=True, kw_only=True)
 class Concentration(ShardedTable):
-    """Sums of squared probabilities before every token of an update batch."""
+    r"""$\sum p^2$ and $\sum p^2(\log p + H)$ at every token of an update batch."""
 
     kind: ClassVar[str] = "concentration"
     over: ClassVar[str] = "batch"
@@ -140,6 +140,6 @@ class Concentration(ShardedTable):
     batch: Source
 
     def columns(self, worker: Worker, rows: slice) -> dict[str, np.ndarray]:
-        r"""Run one forward pass; return $\sum p^2$ and $\sum p^2(\log p + H)$."""
+        r"""Return $\sum p^2$ and $\sum p^2(\log p + H)$ at each token of some rows."""
         rollouts = read_batch(self.batch, worker.store).some(rows).rollouts
         return passes.concentration(worker.policy(self.subject), rollouts)._asdict()

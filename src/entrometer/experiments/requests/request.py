@@ -44,7 +44,7 @@ class Subject:
 
     # Directories may be moved, so the key has the content of the files instead.
     path: str = field(metadata=NOT_IN_KEY)
-    base: str | None = field(metadata=NOT_IN_KEY)
+    base: str | None = field(metadata=NOT_IN_KEY)  #: Base model of an adapter.
     precision: str
     device: str = field(metadata=NOT_IN_KEY)
     weights: str
@@ -56,12 +56,12 @@ class Subject:
 
     @property
     def loading(self) -> dict[str, Any]:
-        """Arguments besides the path to load the policy with."""
+        """Arguments `base`, `precision` and `device` to load the policy with."""
         return {n: getattr(self, n) for n in ("base", "precision", "device")}
 
     @property
     def key_content(self) -> dict[str, Any]:
-        """What the key of a request has of its policy."""
+        """Fields that enter a request's key; also the kind of device if not the CPU."""
         content = _fields_content(self)
         kind = self.device.partition(":")[0]
         # Another kind of device rounds differently; the number of a device does not.
@@ -128,7 +128,7 @@ class Worker:
 
 
 class Responses(ABC):
-    """Responses that a request goes over: drawn, recorded by a training, or a part."""
+    """Responses that a request goes over: drawn, recorded, or a minibatch of either."""
 
     @property
     @abstractmethod
@@ -159,7 +159,7 @@ class Responses(ABC):
 class Request(ABC):
     """A pass with one file as its result."""
 
-    kind: ClassVar[str]
+    kind: ClassVar[str]  #: Kind of pass, with which the result's file name begins.
     version: ClassVar[int] = 1
     """Raised when this kind of pass computes something else: part of the key, so that
     older results of this kind, and only those, are computed again."""
@@ -168,9 +168,9 @@ class Request(ABC):
     """Field with the responses that the pass goes over, such as `rollouts` or
     `step.batch`; empty if the pass reads none."""
 
-    suffix: ClassVar[str] = ".parquet"
+    suffix: ClassVar[str] = ".parquet"  #: End of the result's file name.
     shard_tokens: ClassVar[int] = 1 << 16
-    """Tokens per shard, if every response had its length limit."""
+    """Most tokens per shard, counting each response at its length limit."""
     subject: Subject
 
     @cached_property
@@ -216,13 +216,13 @@ class Request(ABC):
 
     @cached_property
     def cost(self) -> float:
-        """Cost of the pass in forward passes over one response, shards left out."""
+        """Cost in forward passes over one response; 0 if shards do the work."""
         # Joining shards costs next to nothing.
         count = 0 if self.shards else sum(batch.count for batch in self.batches)
         return self.forwards * self.share * count
 
     def vectors(self, vector_bytes: int) -> int:
-        """Return how many parameter-sized vectors the pass holds, of so many bytes."""
+        """Return how many parameter-sized vectors, of `vector_bytes` each, are held."""
         # A step has a direction and a preconditioner.
         return 2
 
@@ -262,7 +262,7 @@ class Request(ABC):
 
 
 def mapped(value: Value, change: Callable[[Any], Any]) -> Value:
-    """Return a value with `change` applied to everything inside it, innermost first."""
+    """Return a value with `change` applied to its parts, at any depth, then to it."""
     new: Any = value
     if isinstance(value, tuple):
         new = tuple(mapped(item, change) for item in value)

@@ -64,7 +64,7 @@ class Draw(Request, _Grouped):
     kind: ClassVar[str] = "rollouts"
 
     task: str
-    settings: tuple[tuple[str, str], ...]
+    settings: tuple[tuple[str, str], ...]  #: Arguments of the task, such as its level.
     split: str
     problems: tuple[int, ...]
     """Index of the problem of each response."""
@@ -98,12 +98,12 @@ class Draw(Request, _Grouped):
 
     @property
     def longest(self) -> int:
-        """Length limit of a response."""
+        """Length limit of a response, in tokens."""
         return self.max_tokens
 
     @property
     def reference(self) -> "DrawnResponses":
-        """Key and sizes of the draw."""
+        """File name and sizes of the draw, without its problems and seeds."""
         return DrawnResponses(
             file=self.path(Path()).name,
             count=self.count,
@@ -116,7 +116,7 @@ class Draw(Request, _Grouped):
         return list_values(self.path(store), "response_tokens")
 
     def read(self, store: Path) -> Rollouts:
-        """Return what was drawn."""
+        """Return the drawn responses with their rewards."""
         return read_rollouts(self.path(store))
 
     def of(self, problems: Sequence[int]) -> "Draw":
@@ -192,7 +192,7 @@ class Recorded(_Grouped):
 
     @property
     def longest(self) -> int:
-        """Length limit of the training."""
+        """Length limit of a response in the training, in tokens."""
         return _recorded(self.path, self.sha256)[1]
 
     def response_tokens(self, store: Path) -> int:
@@ -216,7 +216,7 @@ class Minibatch(_Grouped):
 
     @property
     def longest(self) -> int:
-        """Length limit of the batch."""
+        """Length limit of the batch's responses, in tokens."""
         return self.batch.longest
 
     def response_tokens(self, store: Path) -> int:
@@ -225,7 +225,7 @@ class Minibatch(_Grouped):
 
     @property
     def reference(self) -> Responses:
-        """The part of a batch that is itself a reference."""
+        """The same minibatch, with its batch replaced by the batch's reference."""
         batch: Any = self.batch.reference
         return replace(self, batch=batch)
 
@@ -240,7 +240,7 @@ def read_draws(draws: Sequence[Draw | DrawnResponses], store: Path) -> Rollouts:
 
 
 def read_batch(batch: Responses, store: Path) -> Batch:
-    """Read an update batch from the file of a training or from the store."""
+    """Return an update batch with its token weights, from its file or the store."""
     if isinstance(batch, Minibatch):
         return read_batch(batch.batch, store).minibatch(batch.part, batch.parts)
     if isinstance(batch, Draw | DrawnResponses):

@@ -20,13 +20,13 @@ from entrometer.experiments.requests.request import Request, Responses, Worker
 from entrometer.runs.columns import read_columns, write_columns
 
 Summands = Callable[[slice], dict[str, Tensor]]
-"""Returns the vectors of some rows; their sum over all rows is wanted."""
+"""Function from a range of responses to vectors, which are then added up."""
 
 
 def row_ranges(
     request: Request, tokens: int, first: int = 0, last: int | None = None
 ) -> list[slice]:
-    """Return slices of rows with at most so many tokens each at the length limit."""
+    """Return slices of rows that have at most `tokens` tokens at the length limit."""
     last = request.rows if last is None else last
     # By the length limit: lengths are unknown until the responses are drawn.
     size = max(1, tokens // max(batch.longest for batch in request.batches))
@@ -34,7 +34,7 @@ def row_ranges(
 
 
 class ShardedTable(Request):
-    """A request whose result is columns with one row per token."""
+    """A request for columns with one row per token, computed in shards."""
 
     @abstractmethod
     def columns(self, worker: Worker, rows: slice) -> dict[str, np.ndarray]:
@@ -42,7 +42,7 @@ class ShardedTable(Request):
 
     @cached_property
     def shards(self) -> tuple[Request, ...]:
-        """One table per shard."""
+        """Requests for parts of the table; empty if one shard would hold it."""
         return _cut(self, TableShard)
 
     def run(self, worker: Worker) -> None:
@@ -57,17 +57,17 @@ class ShardedTable(Request):
 
 
 class ShardedSum(Request):
-    """A request whose result is made from a sum of vectors over all rows."""
+    """A request whose result is made from a sum of vectors over all responses."""
 
     part_tokens: ClassVar[int] = 1 << 14
-    """Tokens per summand of a shard; a snapshot of the growing sum is kept between."""
+    """Most tokens per summand; between summands the growing sum may be saved."""
     fan_in: ClassVar[int] = 8
-    """Most vectors that are added up at once."""
+    """Most partial sums that one request adds up."""
     suffix: ClassVar[str] = ".safetensors"
 
     @abstractmethod
     def summands(self, worker: Worker) -> Summands:
-        """Read what all rows share; return the function for some rows' vectors."""
+        """Return the function that computes the vectors of some responses."""
 
     @abstractmethod
     def conclude(self, worker: Worker, total: dict[str, Tensor]) -> None:
@@ -75,7 +75,7 @@ class ShardedSum(Request):
 
     @cached_property
     def shards(self) -> tuple[Request, ...]:
-        """The top level of a tree of sums, with at most `fan_in` nodes."""
+        """Requests for at most `fan_in` partial sums; empty if one shard holds all."""
         level = _cut(self, SumShard)
         # A tree that the plan alone fixes: the order of a sum decides its rounding.
         while len(level) > self.fan_in:
@@ -99,7 +99,7 @@ class ShardedSum(Request):
     def partial(
         self, worker: Worker, first: int, last: int, path: Path
     ) -> dict[str, Tensor]:
-        """Return the sum over some rows, with snapshots next to `path` meanwhile."""
+        """Return the sum over rows `first` to `last`; snapshots are next to `path`."""
         parts = row_ranges(self, self.part_tokens, first, last)
         summand = self.summands(worker)
         return running_sum(
@@ -141,7 +141,7 @@ class _Shard(Request):
 
 
 class TableShard(_Shard):
-    """Columns of some responses."""
+    """Columns of some responses: a part of a `ShardedTable`."""
 
     kind: ClassVar[str] = "table-shard"
 
@@ -152,7 +152,7 @@ class TableShard(_Shard):
 
 
 class SumShard(_Shard):
-    """Sum of the vectors of some responses."""
+    """Sum of the vectors of some responses: a part of a `ShardedSum`."""
 
     kind: ClassVar[str] = "sum-shard"
     suffix: ClassVar[str] = ".safetensors"

@@ -34,13 +34,13 @@ class Loss(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class Step(ShardedSum):
-    """The update that AdamW makes from a batch: its direction and its parts."""
+    """AdamW's step from a batch: direction, momentum's part, preconditioner, kappa."""
 
     kind: ClassVar[str] = "update"
     over: ClassVar[str] = "batch"
 
     batch: Source
-    max_grad_norm: float
+    max_grad_norm: float  #: Norm that the gradient is clipped to; 0 for no clipping.
     loss: Loss | None = None
     """Replaces the loss that the batch comes with: plain Dr-GRPO for a sampled one,
     the training's for a recorded one."""
@@ -49,7 +49,7 @@ class Step(ShardedSum):
     forwards = 2.2
 
     def read(self, store: Path) -> StepVectors:
-        """Return the direction and the preconditioner, on the policy's device."""
+        """Return direction, preconditioner and kappa, on the policy's device."""
         return read_step(self.path(store), self.subject.device)
 
     def read_direction(self, store: Path) -> dict[str, Tensor]:
@@ -57,7 +57,7 @@ class Step(ShardedSum):
         return self.read_part(store, "direction")
 
     def read_part(self, store: Path, part: str) -> dict[str, Tensor]:
-        """Return the `direction`, its `history` or the `preconditioner` alone."""
+        """Return `direction`, `history` (momentum's part) or `preconditioner` alone."""
         return read_step_part(self.path(store), part, self.subject.device)
 
     def read_batch(self, store: Path) -> Batch:
@@ -66,7 +66,7 @@ class Step(ShardedSum):
         return batch if self.loss is None else self.loss.apply(batch, store)
 
     def summands(self, worker: Worker) -> Summands:
-        """Return the function that gives the gradient of some responses."""
+        """Return the function for minus the loss gradient of some responses."""
         policy = worker.checkpoint(self.subject).policy
         batch = self.read_batch(worker.store)
         # Weights of the whole batch, so that the gradients of its rows add up.
@@ -99,11 +99,11 @@ class PolicyAfterStep(ShardedSum):
 
     @cached_property
     def inputs(self) -> tuple[Request, ...]:
-        """Inputs of the step: its result is not read."""
+        """Inputs of the step, which is computed again: its result is not read."""
         return self.step.inputs
 
     def summands(self, worker: Worker) -> Summands:
-        """Return the step's own function."""
+        """Return the step's function, for minus the loss gradient of some responses."""
         return self.step.summands(worker)
 
     def conclude(self, worker: Worker, total: dict[str, Tensor]) -> None:

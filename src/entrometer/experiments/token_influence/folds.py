@@ -14,7 +14,7 @@ from entrometer.runs import Rollouts
 
 
 def folds_of(prompt: Int[np.ndarray, " N"], folds: int) -> Int[np.ndarray, " N"]:
-    """Return the fold of each response."""
+    """Return each response's fold, from 0; all responses to a prompt share one."""
     # By prompt: responses to one prompt are correlated, and the spread over folds is a
     # standard error only if folds are independent.
     _, first, place = np.unique(prompt, return_index=True, return_inverse=True)
@@ -31,9 +31,9 @@ class Evaluation:
     """The evaluation batch with its S and H, in folds."""
 
     rollouts: Rollouts
-    responses: Responses
-    here: Tables
-    folds: int
+    responses: Responses  #: Which tokens belong to which response.
+    here: Tables  #: S and H of every token.
+    folds: int  #: Number of folds.
 
     @cached_property
     def fold(self) -> Int[np.ndarray, " N"]:
@@ -47,7 +47,7 @@ class Evaluation:
 
     @cached_property
     def tokens(self) -> Float[np.ndarray, " Q"]:
-        """Tokens of each fold."""
+        """Number of tokens of each fold."""
         return self._sums(self.responses.length.astype(np.float64))
 
     @cached_property
@@ -57,7 +57,7 @@ class Evaluation:
 
     @cached_property
     def counts(self) -> Float[np.ndarray, " Q"]:
-        """Responses of each fold."""
+        """Number of responses of each fold."""
         return self._sums(np.ones(self.responses.count))
 
     def _sums(self, values: np.ndarray) -> np.ndarray:
@@ -72,13 +72,13 @@ class Evaluation:
 
     @property
     def scored(self) -> PromptSums:
-        """Responses and rewards by prompt."""
+        """Number of responses and sum of rewards of each prompt."""
         r = self.responses
         count, reward = np.ones(r.count), self.rollouts.reward
         return PromptSums.of(r.prompt, responses=count, r=reward)
 
     def half(self, which: int) -> "Half":
-        """Return the even folds (0), which choose, or the held-out odd ones (1)."""
+        """Return the even folds (0), used to choose, or the odd, held-out ones (1)."""
         # The halves share no prompt, so what one chooses is not biased on the other.
         rows = np.flatnonzero(self.fold % 2 == which)
         columns = self.responses.columns(rows)

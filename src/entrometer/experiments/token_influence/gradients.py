@@ -29,17 +29,17 @@ from entrometer.estimators import (
 from entrometer.experiments.token_influence.folds import Evaluation
 from entrometer.policy import Policy
 
-HALVES = 2
+HALVES = 2  #: Parts of the evaluation batch: the even folds and the odd.
 
 
 def gradient_names(folds: int) -> list[str]:
-    """Return the names of the gradients, in the order of all files and columns."""
+    """Return gradient names in order: `h_q` per fold, `J_q` per fold, `T_0`, `T_1`."""
     counts = {"h": folds, "J": folds, "T": HALVES}
     return [f"{letter}_{q}" for letter, n in counts.items() for q in range(n)]
 
 
 def by_objective(products: np.ndarray) -> dict[str, np.ndarray]:
-    """Split products with all gradients into those of each objective and the length."""
+    """Split one product per gradient into those of `entropy`, `reward` and `length`."""
     folds = (len(products) - HALVES) // 2
     parts = np.split(products, [folds, 2 * folds])
     return dict(zip(("entropy", "reward", "length"), parts, strict=True))
@@ -48,7 +48,7 @@ def by_objective(products: np.ndarray) -> dict[str, np.ndarray]:
 def fold_gradients(
     policy: Policy, batch: Evaluation, fold: int, some: slice
 ) -> dict[str, dict[str, Tensor]]:
-    """Return the three gradients of some responses of a fold."""
+    """Return gradients `h`, `J` and `T` (mean length) by some responses of a fold."""
     rows = np.flatnonzero(batch.fold == fold)[some]
     at = batch.responses.columns(rows)
     # Weights of the whole batch, cut to these rows: so the folds add up to the whole.
@@ -74,7 +74,7 @@ def objective_weights(batch: Evaluation) -> tuple[GradientWeights, ...]:
 def read_gradients(
     paths: Sequence[Path], device: Device
 ) -> Iterator[dict[str, Tensor]]:
-    """Yield the gradients in the files of all folds, in the order of the names."""
+    """Yield the gradients in the files of all folds, in order of `gradient_names`."""
     # One at a time: each is as large as the policy.
     for name in "hJ":
         yield from (_read(path, name, device) for path in paths)
@@ -90,7 +90,7 @@ def _read(path: Path, name: str, device: Device) -> dict[str, Tensor]:
 def gradient_products(
     gradients: Iterable[Vector], vectors: Mapping[str, Vector]
 ) -> dict[str, Float[np.ndarray, " G"]]:
-    """Return the products of each gradient with each vector, by the vector's name."""
+    """Return each vector's inner products with all gradients, by the vector's name."""
     # All vectors at once per gradient, because each gradient is read only once.
     rows = [{name: dot(g, v).item() for name, v in vectors.items()} for g in gradients]
     return {name: np.array([row[name] for row in rows]) for name in vectors}

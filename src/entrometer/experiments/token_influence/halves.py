@@ -30,7 +30,7 @@ def contributions(
     parts: Float[np.ndarray, "R Q"],
     length: Float[np.ndarray, " R"],
 ) -> FoldContributions:
-    """Return contributions of tokens or parts of the update, with sizes of folds."""
+    """Return influences by fold, `parts`, with the fold sizes that errors need."""
     if objective == "reward":
         return FoldContributions(parts=parts, size=batch.counts / batch.counts.sum())
     T = batch.tokens.sum()
@@ -51,7 +51,7 @@ def by_half(
     *,
     which: int,
 ) -> Influence:
-    r"""Return sums over tokens by the even folds (0) or the odd (1) alone.
+    r"""Return the influence of each row by the even folds (0) or the odd (1) alone.
 
     For entropy with the $R$ of those folds,
     $I = \frac{1}{T_o}\big(\sum_q I_q T + (R - R_o)D_o\big)$: the slope of the change

@@ -49,15 +49,15 @@ class FoldGradient(ShardedSum):
 
     here: tuple[Forward, ...]
     """S and H of the evaluation batch, one request per shard."""
-    folds: int
-    fold: int
+    folds: int  #: Number of folds.
+    fold: int  #: Which fold, from 0.
 
     # One forward and three backward passes.
     forwards = 5.0
 
     @property
     def share(self) -> float:
-        """One fold of the batch."""
+        """Share of the batch that one fold has."""
         return 1 / self.folds
 
     @property
@@ -79,7 +79,7 @@ class FoldGradient(ShardedSum):
         return int(np.count_nonzero(folds_of(prompts, self.folds) == self.fold))
 
     def summands(self, worker: Worker) -> Summands:
-        """Return the function that gives the three gradients of some responses."""
+        """Return the function for gradients of some of the fold's responses."""
         policy = worker.checkpoint(self.subject).policy
         batch = self.read_batch(worker.store)
 
@@ -89,7 +89,7 @@ class FoldGradient(ShardedSum):
         return some
 
     def conclude(self, worker: Worker, total: dict[str, Tensor]) -> None:
-        """Write the gradients."""
+        """Write the three gradients by the whole fold."""
         write_vectors(self.path(worker.store), total.items())
 
 
@@ -139,7 +139,7 @@ class Adjoint(ShardedTable):
         return 1.0 + 2 * len(self.gradients) + HALVES
 
     def vectors(self, vector_bytes: int) -> int:
-        """Return the count of every gradient, its direction, and the step's two."""
+        """Return the number of vectors: gradients, their directions, the step's two."""
         return 2 + 2 * len(gradient_names(len(self.gradients)))
 
     def columns(self, worker: Worker, rows: slice) -> dict[str, np.ndarray]:
@@ -162,7 +162,7 @@ class Adjoint(ShardedTable):
 
 @dataclass(frozen=True, kw_only=True)
 class MomentumProducts(Request):
-    """Effect of a whole step, of its momentum and of its weight decay on every fold."""
+    """Products of every fold's gradients with a step, its momentum and its decay."""
 
     kind: ClassVar[str] = "momentum-products"
     # Products of vectors read no responses.

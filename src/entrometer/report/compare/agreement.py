@@ -90,7 +90,7 @@ def gains(point: Point, objective: str) -> list[Gain]:
 
 
 def agreement(some: Sequence[Gain]) -> Agreement:
-    """Return R² and coverage of some gains of one objective."""
+    """Return R² of some gains, and how many predictions are within the noise."""
     p = np.array([g.predicted.value for g in some])
     o = np.array([g.observed.value for g in some])
     r2 = 1 - float(np.square(o - p).sum() / (o @ o)) if o.any() else math.nan
@@ -99,7 +99,7 @@ def agreement(some: Sequence[Gain]) -> Agreement:
 
 
 def agreements(runs: Sequence[CompareRun]) -> Table | None:
-    """Return a row for each point and objective, and for all points together."""
+    """Return a table of agreement by point and objective, and over all points."""
     compared = [p for p in points(runs) if trials(p)]
     some = {p.name: [p] for p in compared}
     if len(compared) > 1:
@@ -119,8 +119,8 @@ def agreements(runs: Sequence[CompareRun]) -> Table | None:
         "Gains over plain Dr-GRPO, predicted by one half of the prompts and observed "
         "on the other: steps, R² of the unscaled prediction (0 is as good as "
         "predicting no gain), and predictions within the 95% interval of the "
-        "difference of both halves. Steps of one point share its prompts, so that "
-        "their errors are correlated",
+        "difference of both halves. Steps at one minibatch share their prompts, so "
+        "that their errors are correlated",
         ("subject", "objective", "steps", "R²", "within", "share"),
         rows,
         label_columns=2,
@@ -128,7 +128,7 @@ def agreements(runs: Sequence[CompareRun]) -> Table | None:
 
 
 def predicted(runs: Sequence[CompareRun]) -> Plot | None:
-    """Predicted against observed gain of each step that was taken."""
+    """Return the plot of predicted against observed gains; None without any step."""
     compared = [p for p in points(runs) if trials(p)]
     if not compared:
         return None
@@ -139,7 +139,7 @@ def predicted(runs: Sequence[CompareRun]) -> Plot | None:
         "Gain of each intervention over plain Dr-GRPO, predicted by one half of "
         "the prompts against observed on the other half, for entropy on the left "
         "and for reward on the right, with 95% intervals and the diagonal; a "
-        "marker for each point. Intervals may reach beyond the edge.",
+        "marker for each minibatch. Intervals may reach beyond the edge.",
         caption=_caption(compared) + omitted(shown, compared),
         table=table(
             "Gains over plain Dr-GRPO, entropy in nats per token and reward per "

@@ -32,7 +32,7 @@ Places = Float[np.ndarray, "_ 2 3"]
 
 
 def frontier(runs: Sequence[CompareRun]) -> Plot | None:
-    """Reward against entropy, a panel per point: interventions and frontier."""
+    """Return the plot of reward against entropy: interventions and the frontier."""
     every = [p for p in points(runs) if any(map(_known, (p.reference, *p.remedies)))]
     if not every:
         return None
@@ -41,7 +41,7 @@ def frontier(runs: Sequence[CompareRun]) -> Plot | None:
         "frontier",
         "Reward against entropy: the frontier",
         "Change of expected reward upwards, change of entropy to the right, a "
-        "panel for each point. A line is the frontier on held-out prompts, with "
+        "panel for each minibatch. A line is the frontier on held-out prompts, with "
         "95% intervals; a dotted one is the frontier by the prompts that chose "
         "its tokens, which is too optimistic. A star is plain Dr-GRPO, a circle "
         "each intervention, with 95% intervals both ways: filled if observed, open "
@@ -67,7 +67,7 @@ def _caption(every: Sequence[Point]) -> str:
     if gaps := [gap for gap in below if gap.known]:
         under = sum(gap.low > 0 for gap in gaps)
         over = sum(gap.high < 0 for gap in gaps)
-        counted = ", counted at each point," if len(every) > 1 else ""
+        counted = ", counted at each minibatch," if len(every) > 1 else ""
         words += (
             f"Of {len(gaps)} interventions{counted} whose entropy the held-out "
             f"frontier reaches {under} are predicted below it and {over} above it "
@@ -146,7 +146,7 @@ def frontier_table(every: Sequence[Point]) -> Table:
     return table(
         "Changes of entropy Δh, nats per token, and of expected reward ΔJ, with 95% "
         "intervals: predicted by influence, and observed after the step if it was "
-        "taken, both on the half of the prompts that evaluates; reward by which a "
+        "taken, both on the half of the prompts that observes; reward by which a "
         "prediction is below the held-out frontier at its change of entropy; share of "
         "the tokens whose gradient differs from plain Dr-GRPO, or that the frontier "
         "keeps",
@@ -181,16 +181,16 @@ def _rows(point: Point) -> Iterator[list[str]]:
 
 
 def remedies(runs: Sequence[CompareRun]) -> Table | None:
-    """Return settings for TRL and verl at the strength that was tried."""
+    """Return a table of TRL and verl settings at the strengths that were tried."""
     return _settings(
         "How to get each intervention at the strength that was tried: with entrometer "
-        "train --intervention, with settings of TRL and of verl, and how these differ",
+        "train --intervention, with TRL or verl, and how these differ from entrometer",
         [remedy for remedy, tried in _remedies(runs).items() if tried],
     )
 
 
 def strengths(runs: Sequence[CompareRun]) -> Table | None:
-    """Return the same settings at the other strengths that were predicted."""
+    """Return a table of TRL and verl settings at strengths that were only predicted."""
     return _settings(
         "How to get each intervention at strengths that were predicted and not tried",
         [remedy for remedy, tried in _remedies(runs).items() if not tried],

@@ -29,7 +29,7 @@ _PLAIN = "plain Dr-GRPO"
 
 
 def gains(runs: Sequence[CompareRun]) -> Plot | None:
-    """Gain of each intervention, the one that keeps most entropy at the top."""
+    """Return the plot of each intervention's gain over plain; None if none is known."""
     every = [p for p in points(runs) if any(map(_known, p.remedies))]
     if not every:
         return None
@@ -41,7 +41,7 @@ def gains(runs: Sequence[CompareRun]) -> Plot | None:
         "its change minus that of plain Dr-GRPO, of entropy on the left and of "
         "reward on the right. Filled markers with 95% intervals are observed, open "
         "ones predicted by influence, if a step was taken by the half of the "
-        "prompts that does not observe it; each point has its colour and marker.",
+        "prompts that does not observe it; each minibatch has its colour and marker.",
         caption=_gains_caption(every)
         + idle_words(shown, named=False)
         + omitted(shown, every),
@@ -91,16 +91,16 @@ def _gains_caption(every: Sequence[Point]) -> str:
     less = [case for case in cases if case[1].gain("entropy").high < 0]
     costly = [case for case in more if case[1].gain("reward").high < 0]
     words = (
-        f"Of {len(cases)} cases, one intervention at one point each, {len(more)} keep "
-        f"entropy beyond noise, {len(costly)} of them at a cost in reward beyond "
-        f"noise, and {len(less)} lose entropy. "
+        f"Of {len(cases)} cases, one intervention at one minibatch each, {len(more)} "
+        f"keep more entropy than plain beyond noise, {len(costly)} of them at a cost "
+        f"in reward beyond noise, and {len(less)} keep less entropy. "
     )
     if more:
         name, best = max(more, key=lambda case: case[1].gain("entropy").value)
         where = f" at {name}" if len(every) > 1 else ""
         words += (
-            f"{best.name}{where} keeps most: {best.gain('entropy')} nats per token, "
-            f"with {best.gain('reward')} of reward. "
+            f"{best.name}{where} keeps most: its gain over plain is "
+            f"{best.gain('entropy')} nats per token and {best.gain('reward')} reward. "
         )
     if any(option.observed for _, option in cases):
         words += "Open markers are predictions by the half of the prompts that does "
@@ -150,7 +150,7 @@ def _draw_gains(shown: Sequence[Point]) -> Figure:
 
 
 def distance_to_frontier(runs: Sequence[CompareRun]) -> Plot | None:
-    """Distance of each intervention, the one nearest to the frontier at the top."""
+    """Return the plot of distances below the frontier; None if none is known."""
     every = [p for p in points(runs) if any(gap.known for gap in _gaps(p).values())]
     if not every:
         return None
@@ -160,7 +160,7 @@ def distance_to_frontier(runs: Sequence[CompareRun]) -> Plot | None:
         "Distance to the frontier",
         "A row for each intervention and for plain Dr-GRPO, the one nearest to the "
         "frontier at the top: reward by which its prediction is below the held-out "
-        "frontier at the same change of entropy, with 95% intervals; each point "
+        "frontier at the same change of entropy, with 95% intervals; each minibatch "
         "has its colour and marker.",
         caption=_distance_caption(every)
         + _beyond(shown)
@@ -199,9 +199,9 @@ def _distance_caption(every: Sequence[Point]) -> str:
     point, name, furthest = max(cases, key=lambda case: case[2].value)
     where = f" at {point.name}" if len(every) > 1 else ""
     words = (
-        f"{under} of {len(cases)} are below the frontier beyond noise: choosing tokens "
-        f"would give more reward at their entropy. {name}{where} is furthest below, by "
-        f"{furthest}."
+        f"{under} of {len(cases)} cases are below the frontier beyond noise: choosing "
+        "tokens would give more reward at the same entropy. "
+        f"{name}{where} is furthest below, by {furthest} reward per response."
     )
     plain = [gap.value for _, name, gap in cases if name == _PLAIN]
     return words + (f" Plain is {span(plain)} below." if len(plain) > 1 else "")

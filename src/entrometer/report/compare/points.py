@@ -15,7 +15,7 @@ UNITS = {"entropy": "nats per token", "reward": "reward per response"}
 
 @dataclass(frozen=True)
 class Option:
-    """An intervention at one strength, with its outcome for both objectives."""
+    """An intervention at one strength, with its outcomes for entropy and reward."""
 
     rows: dict[str, Outcome]
     """Outcome by objective."""
@@ -32,12 +32,12 @@ class Option:
 
     @property
     def plain(self) -> bool:
-        """Whether every token has the same weight as under plain Dr-GRPO."""
+        """Whether no token's gradient differs from plain Dr-GRPO."""
         return self.entropy.changed == 0
 
     @property
     def observed(self) -> bool:
-        """Whether its step was taken."""
+        """Whether its step was taken, and both observed changes are finite."""
         return all(math.isfinite(row.observed) for row in self.rows.values())
 
     def change(self, objective: str) -> Interval:
@@ -46,7 +46,7 @@ class Option:
         return Interval.of(self.rows[objective], name)
 
     def gain(self, objective: str) -> Interval:
-        """Return the change minus that of plain: observed, or predicted."""
+        """Return the change minus plain's; predicted if the step was not taken."""
         name = "observed_gain" if self.observed else "gain"
         return Interval.of(self.rows[objective], name)
 
@@ -79,7 +79,7 @@ class Point:
         return [o.name for o in self.options[1:] if o.entropy.tried and o.plain]
 
     def sweeps(self) -> list[list[Option]]:
-        """Return the interventions that have several strengths, by strength."""
+        """Return a list per intervention that has several strengths, by strength."""
         # The frontier, whose tokens are chosen, is drawn as a line of its own.
         strengths = grouped(
             (o.entropy.name, o)
@@ -94,7 +94,7 @@ class Point:
 
 
 def points(runs: Sequence[CompareRun]) -> list[Point]:
-    """Return all points of the runs, in the order of their tables."""
+    """Return each minibatch at which the runs compare interventions, in table order."""
     outcomes = grouped(
         (_subject(run, o), o) for run in runs for o in run.tables.outcomes
     )
@@ -115,7 +115,7 @@ def points(runs: Sequence[CompareRun]) -> list[Point]:
 
 
 def idle_words(some: Sequence[Point], *, named: bool = True) -> str:
-    """Return a sentence on the interventions that do not differ from plain."""
+    """Return a sentence on interventions equal to plain, with names if `named`."""
     names = by_place(some, [point.idle for point in some])
     if not names or named:
         words = " Not drawn, because they equal plain Dr-GRPO for every token: "
@@ -127,7 +127,7 @@ def idle_words(some: Sequence[Point], *, named: bool = True) -> str:
 
 
 def by_place(some: Sequence[Point], names: Sequence[Sequence[str]]) -> str:
-    """Return names in words, those of the same points together."""
+    """Return names as text, each with the points that have it unless all do."""
     pairs = zip(some, names, strict=True)
     where = grouped((name, point.name) for point, subset in pairs for name in subset)
     places = grouped((tuple(at), name) for name, at in where.items())

@@ -1,4 +1,4 @@
-"""Figures of the checks: how well cheap scores rank tokens, and tokens removed."""
+"""Figures of how well cheap scores rank tokens, and of tokens removed from the loss."""
 
 import math
 import sys
@@ -40,7 +40,7 @@ _MOST_SCORES = 14
 
 
 def scores(runs: Sequence[InfluenceRun]) -> Plot | None:
-    """Rank correlation of each score, and the share of the top 1% that it finds."""
+    """Return the plot of how well cheap scores rank tokens; None if not measured."""
     plot = _scores(runs)
     known = any(math.isfinite(row.rho) for run in runs for row in run.tables.scores)
     return plot if known else None
@@ -61,7 +61,7 @@ def _scores_caption(rows: RowsBySubject[Score]) -> str:
     of = f" in the median of {len(subset)} updates" if len(subset) > 1 else ""
     return (
         f"“{best}” ranks tokens by their influence on entropy best, with a correlation "
-        f"of {number(rho, 2)}{of}; its top 1% holds {percent(share)} of the top 1%."
+        f"of {number(rho, 2)}{of}; its top 1% has {percent(share)} of the true top 1%."
     )
 
 
@@ -106,8 +106,8 @@ _scores = RowsFigure[InfluenceTables, Score](
     "Cheap scores",
     "For each score, the best at the top: on the left Spearman's rank correlation "
     "with the influence on entropy, with 95% intervals; on the right the share of "
-    "the top 1% that its own top 1% holds. A panel for each level and each target, "
-    "a marker for each checkpoint and update.",
+    "the top 1% by influence that is in the top 1% by score. A panel for each level "
+    "and each target, a marker for each checkpoint and update.",
     "Spearman's ρ with 95% interval by resampling prompts, and the share of the "
     "top 1% of the target that is in the top 1% of the score",
     rows=lambda run: [(subject(run, row), row) for row in run.tables.scores],
@@ -132,14 +132,14 @@ def _removals_caption(rows: RowsBySubject[Removal]) -> str:
         for r in rows.every
     )
     parts = [
-        f"{sum(inside[o])} of {len(inside[o])} for {o}"
+        f"{sum(inside[o])} of {len(inside[o])} removals for {o}"
         for o in OBJECTIVES
         if o in inside
     ]
     return (
         "The prediction is inside the 95% interval of the observation in "
         f"{' and in '.join(parts)}. Both use the same prompts and share their noise: "
-        "this tests the fixed preconditioner and the linear term."
+        "this tests only the fixed preconditioner and the linear term."
     )
 
 

@@ -24,7 +24,7 @@ MODES = {
 }
 BLACK, WHITE = "#000000", "#ffffff"
 _LINES = (3, 2, 2, 1, 1, 1)
-"""Thickness of a sign's line in pixels, from the last class to the middle."""
+"""Pixels of the line under (-) or over (+) a token, strongest class first."""
 
 # OKLab, in which steps of equal length look equal (Ottosson, 2020).
 _LMS = np.array(
@@ -52,7 +52,7 @@ class Quantity:
     letters: str
     """One letter per colour, which no other quantity has: a token has four letters."""
     diverging: bool
-    """Whether zero is in the middle of the colours, or at the start."""
+    """Whether zero has the middle colour, for both signs; else it has the first."""
 
 
 QUANTITIES = (
@@ -65,14 +65,14 @@ QUANTITIES = (
 
 @dataclass(frozen=True)
 class Scale:
-    """Colours of one quantity by the root of its size: small ones differ too."""
+    """Colours of a quantity by the square root of its size: small values differ too."""
 
     quantity: Quantity
     top: float
     """Size above which all numbers have the last colour."""
 
     def classes(self, values: Float[np.ndarray, "n"]) -> list[str]:
-        """Return the letter of each value; none for a value that was not measured."""
+        """Return the colour letter of each value; an empty text for NaN."""
         with np.errstate(invalid="ignore"):
             size = np.sqrt(np.minimum(np.abs(values) / self.top, 1.0))
         if self.quantity.diverging:
@@ -83,7 +83,7 @@ class Scale:
         return [letters[int(p)] if math.isfinite(p) else "" for p in place.tolist()]
 
     def centres(self) -> list[tuple[str, float]]:
-        """Return each letter with the value in the middle of its class."""
+        """Return each colour letter with the value in the middle of its range."""
         if self.quantity.diverging:
             steps = (np.arange(CLASSES) - _MIDDLE) / _MIDDLE
             values = np.sign(steps) * steps**2 * self.top
@@ -100,7 +100,7 @@ def scales(influences: Influences) -> tuple[Scale, ...]:
 
 
 def column(influences: Influences, name: str) -> Iterable[float]:
-    """Yield one quantity of every token, as the page shows it."""
+    """Yield quantity `name` of every token; an influence is times the learning rate."""
     for update in influences.updates:
         rate = update.rate if name in OBJECTIVES else 1.0
         every = (token for answer in update.answers for token in answer.tokens)
@@ -114,38 +114,38 @@ def _top(values: Iterable[float]) -> float:
 
 
 def palette(mode: str) -> tuple[list[str], list[str]]:
-    """Return the colours from most negative to most positive, and those from 0 up."""
+    """Return the colours from negative to positive, and those from 0 up, for a mode."""
     paper, below, above, plain = MODES[mode]
     left, right = (ramp(paper, end, _MIDDLE + 1) for end in (below, above))
     return [*left[::-1], *right[1:]], ramp(paper, plain, CLASSES)
 
 
 def ramp(start: str, end: str, count: int) -> list[str]:
-    """Return colours at equal distances from each other."""
+    """Return `count` colours from `start` to `end`, at equal perceived distances."""
     a, b = (_LAB @ np.cbrt(_LMS @ linear(colour)) for colour in (start, end))
     return [_hex(a + (b - a) * k / (count - 1)) for k in range(count)]
 
 
 def linear(colour: str) -> Float[np.ndarray, "3"]:
-    """Return the linear light of red, green and blue."""
+    """Return red, green and blue of a colour `#rrggbb` as linear light, 0 to 1."""
     x = np.array([int(colour[i : i + 2], 16) for i in (1, 3, 5)]) / 255
     return np.where(x <= 0.04045, x / 12.92, ((x + 0.055) / 1.055) ** 2.4)
 
 
 def contrast(one: str, other: str) -> float:
-    """Return the contrast of a text on its background after WCAG, 1 to 21."""
+    """Return the WCAG contrast ratio of two colours, 1 to 21."""
     weights = np.array([0.2126, 0.7152, 0.0722])
     low, high = sorted(float(weights @ linear(c)) for c in (one, other))
     return (high + 0.05) / (low + 0.05)
 
 
 def ink(ground: str) -> str:
-    """Return black or white, whichever has more contrast."""
+    """Return black or white, whichever has more contrast to the background `ground`."""
     return max((BLACK, WHITE), key=lambda c: contrast(c, ground))
 
 
 def css() -> str:
-    """Return the rules that colour each token by the selected quantity."""
+    """Return the CSS rules that colour each token by the selected quantity."""
     light, dark = (f":root{{{_variables(mode)}}}" for mode in MODES)
     rules = [light, f"@media (prefers-color-scheme:dark){{{dark}}}"]
     for place in range(CLASSES):

@@ -1,4 +1,4 @@
-"""Figures of influence: by part, group and block, cheap scores, and removed tokens."""
+"""Figures of influence: by part of the update, group of tokens, and kind of pair."""
 
 import math
 import re
@@ -53,7 +53,7 @@ _GROUPED_BY = {
 
 
 def balance(runs: Sequence[InfluenceRun]) -> Plot | None:
-    """Entropy and reward change that each part of the update makes."""
+    """Return the plot of the changes by part of the update; None without rows."""
     rates = rates_of(runs)
     units = rates.units
     return RowsFigure[InfluenceTables, Balance](
@@ -104,8 +104,9 @@ def _balance_caption(rows: RowsBySubject[Balance], unit: str) -> str:
     columns = zip(*shares, strict=True)
     batch, history, decay = (percent(median(subset)) for subset in columns)
     return (
-        f"Of the sizes of the parts this batch makes {batch}, momentum {history} and "
-        f"weight decay {decay}, in the medians of {len(complete)} updates."
+        f"Of the changes of entropy, summed by size, this batch makes {batch}, "
+        f"momentum {history} and weight decay {decay}, in the medians of "
+        f"{len(complete)} updates."
     )
 
 
@@ -135,7 +136,7 @@ def _draw_balance(rows: dict[str, list[Balance]], units: dict[str, str]) -> Figu
 
 
 def groups(runs: Sequence[InfluenceRun]) -> Plot | None:
-    """Influence by kind of token, position and sign, on entropy and on reward."""
+    """Return the plot of influence by kind, place and advantage; None without rows."""
     rates = rates_of(runs)
     every = [
         rates.scaled(run, row)
@@ -263,7 +264,7 @@ diagonals = RowsFigure[InfluenceTables, _Share](
     "Bars: share of the batch's slope of entropy that comes from pairs of a "
     "response with itself, with others to the same prompt and with responses to "
     "other prompts. There are no intervals.",
-    "Sums over pairs of the update batch, per unit learning rate, and their shares",
+    "Slope of the batch's entropy by pairs of responses, per unit learning rate",
     rows=_shares,
     most=len(BAR_LOOKS),
     caption=_diagonals_caption,

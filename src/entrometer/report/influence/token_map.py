@@ -41,12 +41,12 @@ _AROUND = 160
 
 @dataclass(frozen=True)
 class Shown:
-    """The responses of an update that have room."""
+    """The responses of an update that have room on the page, as markup."""
 
     name: str
     facts: str
     left_out: str
-    """A sentence on why some responses are missing."""
+    """How many responses are missing, and why; empty if none is."""
     prompts: tuple[Prompt, ...]
     bytes: int
     """Bytes of markup that they take."""
@@ -105,7 +105,7 @@ def _token_runs(influence: Influences, budget: int) -> dict[str, list[Shown]]:
 
 
 def choose(update: Update, scales: Sequence[Scale], budget: int) -> Shown:
-    """Return responses by prompt, the one that moves entropy most first."""
+    """Return the responses that fit into `budget` bytes, the most influential first."""
     ordered = sorted(update.answers, key=_size, reverse=True)
     most, left = _fill(ordered, update, scales, int(_MOST * budget))
     rest = [a for a in ordered if a.number not in most]
@@ -166,8 +166,8 @@ def _left_out(update: Update, most: int, drawn: int) -> str:
     if most + drawn == every:
         return ""
     return (
-        f"Shown are {most + drawn:,} of {every:,} responses: the {most:,} that move "
-        f"entropy most, and {drawn:,} of the others at random. The remaining "
+        f"Shown are {most + drawn:,} of {every:,} responses: {most:,} of those that "
+        f"move entropy most, and {drawn:,} of the others at random. The remaining "
         f"{every - most - drawn:,} did not fit on this page; they are in"
     )
 
@@ -201,7 +201,7 @@ class Code:
         return (int(len(LETTERS) ** self.length) - 2) // (self.mantissas * self.signs)
 
     def write(self, x: float) -> str:
-        """Return a number as `length` characters."""
+        """Return a number, rounded to `digits` digits, as `length` characters."""
         place = self._place(x)
         text = ""
         for _ in range(self.length):
@@ -233,19 +233,19 @@ _TOKEN = len("<b class=aaaa></b>") + LENGTH
 
 
 def pack(rows: Sequence[Sequence[float]]) -> str:
-    """Return the numbers of a response, one row per token."""
+    """Return the numbers of a response, one row per token, packed into one text."""
     return "".join(
         code.write(x) for row in rows for code, x in zip(CODES, row, strict=True)
     )
 
 
 def at_least(answer: Answer) -> int:
-    """Return the fewest bytes that an answer can take."""
+    """Return the fewest bytes that the markup of a response can take."""
     return _TOKEN * len(answer.tokens)
 
 
 def response(answer: Answer, rate: float, scales: Sequence[Scale]) -> Markup:
-    """Return the facts of a response, and its tokens in their colours."""
+    """Return the markup of a response: a line of facts, and its tokens in colours."""
     tokens = answer.tokens
     influence = [(t.entropy, t.entropy_se, t.reward, t.reward_se) for t in tokens]
     policy = [(-t.S, t.H) for t in tokens]
@@ -262,7 +262,7 @@ def response(answer: Answer, rate: float, scales: Sequence[Scale]) -> Markup:
 
 
 def token(text: str, codes: str) -> str:
-    """Return a token with the letters of its colours; `u` is one with a newline."""
+    """Return a token's markup, with its colour letters; `<u>` if it has a newline."""
     tag = "u" if "\n" in text else "b"
     # A single letter could be a class of the page's style sheet.
     name = codes if len(codes) == len(QUANTITIES) else f"_{codes}"

@@ -1,4 +1,4 @@
-"""Tokens that lower entropy most, as tables and as a figure against reward."""
+"""Tokens and responses that lower entropy most, and a figure against reward."""
 
 import math
 from collections.abc import Sequence
@@ -47,7 +47,7 @@ Pair = Float[np.ndarray, "n 2"]
 
 
 def draining_tokens(runs: Sequence[InfluenceRun]) -> Table | None:
-    """Table of the tokens with the lowest influence on entropy, in their context."""
+    """Return a table of the tokens that lower entropy most; None if none lowers it."""
     influence = influences(runs)
     rows = []
     for update in influence.updates:
@@ -76,7 +76,7 @@ def draining_tokens(runs: Sequence[InfluenceRun]) -> Table | None:
 
 
 def draining_responses(runs: Sequence[InfluenceRun]) -> Table | None:
-    """Table of the responses with the lowest influence on entropy."""
+    """Return a table of the responses that lower entropy most; None if none does."""
     influence = influences(runs)
     rows = []
     for update in influence.updates:
@@ -114,7 +114,7 @@ def context(answer: Answer, place: int) -> str:
 
 
 def cut(text: str, length: int) -> str:
-    """Return the start of a text."""
+    """Return a text of at most `length` characters, ending in … if it was cut."""
     return text if len(text) <= length else text[: length - 1] + "…"
 
 
@@ -127,7 +127,7 @@ def _share(value: float, batch: float) -> str:
 
 
 def scatter(runs: Sequence[InfluenceRun]) -> Plot | None:
-    """One point per token; the most extreme ones are labelled with their text."""
+    """Return the plot of each token's influence on entropy against that on reward."""
     influence = influences(runs)
     updates = [u for u in influence.updates if len(_values(u)[0])]
     if not updates:
@@ -142,7 +142,7 @@ def scatter(runs: Sequence[InfluenceRun]) -> Plot | None:
     return Plot(
         "scatter",
         "Entropy against reward, token by token",
-        "A point for each token: influence on entropy upwards, on reward to the "
+        "Each point is a token: influence on entropy upwards, on reward to the "
         "right, on scales that are linear near zero and logarithmic far from it. "
         "The quarters are named, and the most extreme tokens have their text.",
         caption=_caption(updates) + omitted(some, updates),
@@ -190,7 +190,7 @@ def _caption(updates: Sequence[Update]) -> str:
     part = values[trades, 1].sum() / decrease if decrease else 0.0
     return (
         f"{percent(float(trades.mean()))} of the tokens lower entropy and raise "
-        f"reward, lower right; they make {percent(float(part))} of all decreases. "
+        f"reward, lower right: {percent(float(part))} of all decreases of entropy. "
         f"{percent(float((lower & (values[:, 0] < 0)).mean()))} lower both, lower left."
     )
 

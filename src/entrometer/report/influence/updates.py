@@ -25,7 +25,7 @@ Summed = TypeVar("Summed", Balance, Group)
 
 
 class Estimate(NamedTuple):
-    """A part of a change and its standard error."""
+    """An influence on entropy or reward, and its standard error; NaN if unknown."""
 
     value: float
     se: float
@@ -75,12 +75,12 @@ class Rates:
 
     @property
     def units(self) -> dict[str, str]:
-        """Unit of each objective."""
+        """Unit of an influence on entropy and on reward."""
         per = "" if self.known else f" {_PER_UNIT}"
         return {objective: unit + per for objective, unit in UNITS.items()}
 
     def scaled(self, run: InfluenceRun, row: Summed) -> tuple[Subject, Summed]:
-        """Return the subject, and the row with its value times the learning rate."""
+        """Return a row's subject, and the row times the learning rate."""
         s, names = subject(run, row), ("value", "value_se", "value_low", "value_high")
         rate = self.rates[s]
         return s, replace(row, **{name: rate * getattr(row, name) for name in names})
@@ -97,7 +97,7 @@ class Influences:
 def subject(
     run: InfluenceRun, row: Token | Balance | Group | Score | Diagonal | Removal
 ) -> Subject:
-    """Return what a row of a run is about."""
+    """Return the run, checkpoint and update that a row is about."""
     return Subject(run.name, row.checkpoint, row.update, "")
 
 
@@ -112,7 +112,7 @@ def rates_of(runs: Sequence[InfluenceRun]) -> Rates:
 
 
 def influences(runs: Sequence[InfluenceRun]) -> Influences:
-    """Return tokens by response and update, in the order of the tables."""
+    """Return all updates of the runs, with responses and tokens in table order."""
     rates = rates_of(runs)
     names = distinct_names(list(rates.rates))
     updates = []

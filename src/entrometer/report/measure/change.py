@@ -52,7 +52,7 @@ _COLUMNS = {
 
 
 def change(runs: Sequence[MeasureRun]) -> Plot | None:
-    """Entropy change against learning rate, on log scales and on linear scales."""
+    """Return the plot of entropy change against learning rate; None without changes."""
     every = best_precision(curves(runs))
     if not every:
         return None
@@ -203,7 +203,7 @@ def _marks(ax: Axes, curve: Curve, reach: float) -> list[float]:
 
 
 def calibration(runs: Sequence[MeasureRun]) -> Plot | None:
-    """Prediction against observation, one point for each checkpoint and update."""
+    """Return the plot of predicted against observed changes at the training's rate."""
     every = best_precision(curves(runs))
     pairs = [(curve, c) for curve in every if (c := curve.at_training())]
     if not pairs:
@@ -245,7 +245,7 @@ def _points(changes: Sequence[Change]) -> draw.Points:
 
 
 def relative_error(runs: Sequence[MeasureRun]) -> Plot | None:
-    """Quantiles of the relative error over batches, one line per pair of estimators."""
+    """Return the plot of the prediction's relative error over synthetic batches."""
     rows = by_subject(
         (
             (subject(run, row), row)
@@ -265,8 +265,8 @@ def relative_error(runs: Sequence[MeasureRun]) -> Plot | None:
     return Plot(
         "relative-error",
         "Relative error over batches",
-        "For each pair of estimators the relative error of the linear prediction "
-        "over synthetic batches: the median, the middle half and the middle 90%.",
+        "For each pair of estimators, of the change and of its linear prediction, the "
+        "relative error over synthetic batches: median, middle half and middle 90%.",
         caption=_error_caption([r for subset in at_training.values() for r in subset])
         + rows.omitted,
         table=rows.table(
@@ -296,7 +296,7 @@ def _error_caption(rows: Sequence[ErrorStudy]) -> str:
     updates = max(map(len, widths.values()))
     median = f", in the median of {updates} updates" if updates > 1 else ""
     return (
-        "At the training's learning rate 90% of the batches have a relative error of "
+        "At the learning rates drawn 90% of the batches have a relative error of "
         f"at most {', '.join(parts)}{median}."
     )
 

@@ -48,7 +48,7 @@ class Estimator(NamedTuple):
 
     @property
     def rank(self) -> tuple[bool, int, str, str]:
-        """Sorts estimators, the default one first."""
+        """Key that sorts estimators, the default one first."""
         place = _place(self.weighting, _WEIGHTINGS)
         return self.per != "token", place, self.weighting, self.baseline
 
@@ -65,7 +65,7 @@ def weights_name(row: Estimator | Needed) -> str:
 
 @dataclass(frozen=True)
 class Curve:
-    """One subject over the learning rates, by one estimator."""
+    """Entropy changes of an update over the learning rates, by one estimator."""
 
     subject: Subject
     name: str
@@ -75,7 +75,7 @@ class Curve:
     """Entropy changes by learning rate."""
 
     def column(self, name: str) -> Column:
-        """Return one quantity of the changes."""
+        """Return field `name` of each change, by learning rate."""
         return np.array([getattr(c, name) for c in self.changes], np.float64)
 
     @property
@@ -84,12 +84,12 @@ class Curve:
         return math.nan if self.term is None else self.term.learning_rate
 
     def at_training(self) -> Change | None:
-        """Return the change at the training's learning rate, or the nearest to it."""
+        """Return the change nearest to the training's rate; None if none is near."""
         return nearest(self.changes, self.training_rate)
 
 
 def curves(runs: Sequence[MeasureRun]) -> list[Curve]:
-    """Return a curve for each subject, by the estimator that is ranked first."""
+    """Return a curve per update and precision, by the estimator that ranks first."""
     changes = grouped(
         (subject(run, change), change)
         for run in runs
@@ -116,7 +116,7 @@ def curve_table(
 
 
 def training_rates(runs: Sequence[MeasureRun]) -> dict[Subject, float]:
-    """Return the learning rate of the training of each subject that has a term."""
+    """Return the training's learning rate by subject, from the tables of terms."""
     return {subject(run, t): t.learning_rate for run in runs for t in run.tables.terms}
 
 
@@ -134,13 +134,13 @@ def best_precision(every: Sequence[Curve]) -> list[Curve]:
 def subject(
     run: MeasureRun, row: Change | Term | Variance | Needed | ErrorStudy | Convergence
 ) -> Subject:
-    """Return what a row of a run is about."""
+    """Return the run, checkpoint, update and precision that a row is about."""
     update = "" if isinstance(row, Convergence) else row.update
     return Subject(run.name, row.checkpoint, update, row.precision)
 
 
 def nearest(rows: Iterable[Rated], eta: float) -> Rated | None:
-    """Return the row with the nearest learning rate, if it is near at all."""
+    """Return the row whose rate is nearest to `eta`; None if beyond a factor of two."""
     if not (math.isfinite(eta) and eta > 0):
         return None
     apart = [(abs(math.log(r.eta / eta)), r) for r in rows if r.eta > 0]
@@ -157,7 +157,7 @@ def _place(name: str, order: Sequence[str]) -> int:
 
 
 def headline(runs: Sequence[MeasureRun]) -> Table | None:
-    """Return the changes at the training's learning rate, one row each."""
+    """Return a table of the changes nearest to the training's learning rate."""
     rows = [
         [
             *curve.subject,
@@ -233,7 +233,7 @@ def changes(run: MeasureRun) -> list[tuple[str, Table]]:
 
 
 def variances(runs: Sequence[MeasureRun]) -> Table | None:
-    """Return where the variance of the slope comes from."""
+    """Return a table of the slope's variance, split by batch; None without rows."""
     return _table(
         "X̄·Ȳ: the part of h′ that this batch's gradient makes, ± one standard error "
         "over both batches. V_X, V_Y, V_XY: shares of its variance from the prompts of "

@@ -1,4 +1,4 @@
-"""Figure of the rounding error of a measured change, by precision."""
+"""Figure of the relative error of the linear prediction, and of rounding."""
 
 import math
 from collections.abc import Sequence
@@ -27,7 +27,7 @@ _LINES = 6
 
 
 def precision(runs: Sequence[MeasureRun]) -> Plot | None:
-    """Relative error by learning rate, each with the rounding of its arithmetic."""
+    """Return the plot of the prediction's relative error and of rounding, by rate."""
     every = [c for c in curves(runs) if (_errors(c)[1] > 0).any()]
     if not every:
         return None

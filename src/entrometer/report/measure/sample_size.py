@@ -41,7 +41,7 @@ _PERCENTILES = ((95, "-"), (80, "--"), (50, ":"))
 
 
 def effective_samples(runs: Sequence[MeasureRun]) -> Plot | None:
-    """Effective over all responses, a line for each checkpoint and update."""
+    """Return the plot of the effective share of the responses, by learning rate."""
     known = best_precision(curves(runs))
     every = [c for c in known if np.isfinite(c.column("effective_samples")).any()]
     if not every:
@@ -101,7 +101,7 @@ def _draw_samples(shown: Sequence[Curve]) -> Figure:
 
 
 def needed(runs: Sequence[MeasureRun]) -> Plot | None:
-    """Prompts that each estimator needs for the same standard error, as bars."""
+    """Return the plot of prompts that each estimator needs; None without rows."""
     rows = by_subject(
         (
             (subject(run, row), row)
@@ -164,9 +164,9 @@ def _needed_caption(rows: Sequence[Needed]) -> str:
     best = max(factors, key=lambda name: factors[name])
     sure = sum(row.factor_low > 1 for row in weights[best])
     return (
-        "The change at the training's learning rate needs the fewest prompts with "
-        f"“{best}” weights; sequence weights need {number(factors[best], 2)} times as "
-        f"many, beyond noise for {sure} of {len(weights[best])}."
+        "The change, at the training's learning rate if measured, needs fewest prompts "
+        f"with “{best}” weights; sequence ones need {number(factors[best], 2)} times "
+        f"as many, beyond noise for {sure} of {len(weights[best])} updates."
     )
 
 

@@ -26,73 +26,73 @@ class Outcome(OfUpdate):
     """What one step under an intervention does to entropy or to expected reward."""
 
     minibatch: str
-    """`j/J`: the j-th of J parts, after plain steps on the others before it."""
+    """`j/J`: the j-th of J parts of the update, after plain steps on earlier parts."""
     step: int
-    """Optimizer steps of the checkpoint."""
-    eta: float
+    """Optimizer steps before: the checkpoint's, and one per earlier minibatch."""
+    eta: float  #: Learning rate.
     share: float
-    """Share of the minibatch in the step; the rest is momentum of earlier ones. An
-    intervention that is kept up comes to `1 / share` times its gain a step if nothing
-    answers it, which is no forecast of a training."""
+    """Share of the minibatch in the step; the rest is momentum of earlier batches. An
+    intervention at every step would come to `1 / share` times its gain per step if
+    nothing else changed, which is no forecast of a training."""
     name: str
     """Name of the intervention."""
     settings: str
-    """Those that are not the default, as `name:setting=value`."""
+    """The intervention with settings that are not the default: `name:setting=value`."""
     strength: float
-    """Value of the setting that is swept; NaN for an intervention without."""
+    """Value of the setting that is swept; NaN for an intervention without one."""
     tried: bool
-    """Whether the step is taken at this strength: the published or requested one."""
+    """Whether this is the published or requested strength: others take no step."""
     changed: float
     """Share of the counted tokens whose gradient differs from plain Dr-GRPO."""
     objective: str
     """`entropy` or `reward`."""
     predicted: float
-    """By influence with plain's preconditioner, on the half of E that judges."""
+    """Change by influence at plain's preconditioner, on the held-out prompts."""
     predicted_se: float
     predicted_low: float
     predicted_high: float
     gain: float
-    """The same less that of plain Dr-GRPO."""
+    """`predicted` minus that of plain Dr-GRPO."""
     gain_se: float
     gain_low: float
     gain_high: float
     elsewhere: float
-    """The same as `predicted` on the other half, which is independent of `observed`."""
+    """`predicted` on the prompts that are not held out, independent of `observed`."""
     elsewhere_se: float
     elsewhere_low: float
     elsewhere_high: float
     reformed: float
-    """The slope along the step that AdamW forms anew, times the learning rate."""
+    """Slope along the step that AdamW makes, times `eta`; NaN if it is not taken."""
     observed: float
-    """The true change after that step, on the half that judges."""
+    """Change measured after that step, on the held-out prompts; NaN if not taken."""
     observed_se: float
     observed_low: float
     observed_high: float
     observed_gain: float
-    """The same less that of plain Dr-GRPO, paired."""
+    """`observed` minus that of plain Dr-GRPO, paired by prompt."""
     observed_gain_se: float
     observed_gain_low: float
     observed_gain_high: float
     below: float
-    """Reward by which it stays below the frontier at its change of entropy, predicted;
-    in the rows of `reward`, NaN where the frontier does not reach as far."""
+    """Predicted reward by which it is below the frontier at its change of entropy; NaN
+    in rows of `entropy`, and where the frontier does not reach as far."""
     below_se: float
     below_low: float
     below_high: float
 
     @property
     def chosen(self) -> bool:
-        """Whether its tokens were chosen by the half that does not judge."""
+        """Whether it is `frontier`, which chose tokens by the prompts not held out."""
         return self.name == "frontier"
 
     @property
     def taken(self) -> bool:
-        """Whether its step was formed anew and taken, be the result finite or not."""
+        """Whether its step was computed and taken, even if the effect is not finite."""
         return not math.isnan(self.reformed)
 
     @property
     def finite(self) -> bool:
-        """Whether its change and its gain over plain Dr-GRPO are numbers."""
+        """Whether `told_change`, `told_gain` and their intervals are finite."""
         return all(map(math.isfinite, (*self.told_change, *self.told_gain)))
 
     @property
@@ -104,7 +104,7 @@ class Outcome(OfUpdate):
 
     @property
     def told_gain(self) -> Told:
-        """The same less that of plain Dr-GRPO."""
+        """The observed gain over plain Dr-GRPO; the predicted one without a step."""
         if not self.taken:
             return Told(self.gain, self.gain_low, self.gain_high)
         return Told(self.observed_gain, self.observed_gain_low, self.observed_gain_high)
@@ -112,41 +112,41 @@ class Outcome(OfUpdate):
 
 @dataclass(frozen=True, kw_only=True)
 class FrontierPoint(OfUpdate):
-    """The best choice of tokens at a price of entropy."""
+    """The best choice of tokens at a price of entropy, and the changes it makes."""
 
-    minibatch: str
-    eta: float
-    price: float
+    minibatch: str  #: `j/J`: the j-th of J parts of the update.
+    eta: float  #: Learning rate.
+    price: float  #: Weight of entropy against reward in the choice; 0 ignores entropy.
     kept: float
-    """Share of the tokens with a pull that it keeps."""
+    """Share that it keeps of the tokens whose weight in the loss is not 0."""
     entropy: float
-    """Change of entropy that is predicted on the half that judges."""
+    """Change of entropy, predicted on the held-out evaluation prompts."""
     entropy_se: float
     entropy_low: float
     entropy_high: float
     reward: float
-    """The same of reward."""
+    """Change of expected reward, predicted on the same prompts."""
     reward_se: float
     reward_low: float
     reward_high: float
     fitted_entropy: float
-    """What the half that chose the tokens says: too good."""
-    fitted_reward: float
+    """`entropy` on the prompts that chose the tokens, where it looks too good."""
+    fitted_reward: float  #: `reward` on those, where it looks too good.
 
 
 @dataclass(frozen=True, kw_only=True)
 class Remedy:
-    """Settings of an intervention in other libraries."""
+    """How to set an intervention in TRL and in verl."""
 
     name: str
-    settings: str
-    source: str
+    settings: str  #: The intervention, as `name:setting=value`.
+    source: str  #: Publication.
     trl: str
-    """Settings of TRL; empty where it has none."""
+    """Arguments of TRL's `GRPOConfig`; empty if TRL lacks the intervention."""
     verl: str
-    """Settings of verl; empty where it has none."""
+    """Overrides of verl's config; empty if verl lacks the intervention."""
     differs: str
-    """How these settings differ from what was compared."""
+    """How the loss of TRL or verl with these settings differs from the one compared."""
 
 
 @dataclass(frozen=True)

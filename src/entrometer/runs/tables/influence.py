@@ -3,8 +3,8 @@
 Every influence is per unit learning rate: times the learning rate it is the change, in
 nats per token for `entropy` and in reward per response for `reward`, by a token's part
 of the update. `x`, `x_se`, `x_low` and `x_high` are an estimate, its standard error
-over folds of the evaluation batch, and the ends of its 95% interval; NaN is what was
-not measured.
+over folds of the evaluation batch, and the ends of its 95% interval; NaN means not
+measured.
 """
 
 from dataclasses import dataclass, field
@@ -15,7 +15,7 @@ from entrometer.runs.tables.subjects import OfUpdate
 
 @dataclass(frozen=True, kw_only=True)
 class Token(OfUpdate):
-    """A token of an update, one row each, in the order of the responses."""
+    """A token of an update, with its influence; rows are in the order of responses."""
 
     response: int
     """Number of its response in the batch."""
@@ -26,7 +26,7 @@ class Token(OfUpdate):
     token: int
     """Its id."""
     text: str
-    """What it decodes to, by itself."""
+    """The token decoded alone."""
     kind: str
     """Class of the token: `digit`, `word`, `space`, `sign`, `end` or `other`."""
     advantage: float
@@ -35,7 +35,7 @@ class Token(OfUpdate):
     S: float
     """Its log-probability, in nats."""
     H: float
-    """Entropy before it, in nats."""
+    """Entropy of the policy before the token, in nats."""
     entropy: float
     r"""$I_h$, influence on entropy."""
     entropy_se: float
@@ -48,8 +48,8 @@ class Token(OfUpdate):
 class Response(OfUpdate):
     """A response of an update, as text."""
 
-    response: int
-    group: int
+    response: int  #: Its number in the batch.
+    group: int  #: Number of its prompt in the batch.
     prompt_text: str
     text: str
     reward: float
@@ -58,7 +58,7 @@ class Response(OfUpdate):
 
 @dataclass(frozen=True, kw_only=True)
 class Balance(OfUpdate):
-    """Where the slope along an update comes from: rows that add up to `total`."""
+    """Slope of entropy or reward along one part of an update, or along all of it."""
 
     precision: str
     step: int
@@ -68,16 +68,16 @@ class Balance(OfUpdate):
     objective: str
     """`entropy` or `reward`."""
     part: str
-    """`batch`, `history` (momentum), `decay` or `total`; `past-N` and `older` are the
-    parts of `history`, the batch N steps ago and all that is not recorded or has moved
-    since."""
+    """`batch`, `history` (momentum), `decay` or their sum `total`. `past-N` and `older`
+    split `history`: the batch N steps ago at today's parameters, and the remainder,
+    due to other batches and to parameters that moved since."""
     value: float
     value_se: float
     value_low: float
     value_high: float
     prompts: int
-    """Of the evaluation batch."""
-    folds: int
+    """Prompts of the evaluation batch."""
+    folds: int  #: Parts of the evaluation batch, split by prompt.
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,7 +88,7 @@ class Group(OfUpdate):
     by: str
     """`response`, `prompt`, `advantage`, `position` or `kind`."""
     name: str
-    """Which one: a number, a sign, a range or a class."""
+    """Which group: a number, `negative`, `zero` or `positive`, a range, or a class."""
     tokens: int
     value: float
     value_se: float
@@ -98,7 +98,7 @@ class Group(OfUpdate):
 
 @dataclass(frozen=True, kw_only=True)
 class Score(OfUpdate):
-    """How well a cheap score ranks tokens by their measured influence on entropy."""
+    """How well a cheap score ranks tokens or responses by influence on entropy."""
 
     level: str
     """`token` or `response`."""
@@ -113,7 +113,7 @@ class Score(OfUpdate):
     found: float
     """Share of the top 1% of the target (by size) in the top 1% of the score."""
     count: int
-    """Tokens or responses."""
+    """Number of tokens or responses that are ranked."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -126,33 +126,33 @@ class Diagonal(OfUpdate):
     block: str
     """`self`, `prompt` (others to the same prompt) or `other` (prompts)."""
     value: float
-    r"""$\sum_{ij} X_i\cdot Y_j$ over the pairs of the block."""
-    pairs: int
+    r"""$\sum_{ij} X_i\cdot Y_j$ over the pairs: entropy's gradient times the update."""
+    pairs: int  #: Number of ordered pairs.
 
 
 @dataclass(frozen=True, kw_only=True)
 class Removal(OfUpdate):
-    """Tokens taken out of the loss: what was predicted, and what happened."""
+    """Effect of removing tokens from the loss, as predicted and as observed."""
 
     by: str
-    """How they were chosen, on other prompts than those that judge."""
+    """How they were chosen: `influence` (on other prompts), `cov` or `random`."""
     share: float
-    """Share of the batch's tokens."""
-    tokens: int
-    eta: float
-    objective: str
+    """Share of the batch's tokens that is removed."""
+    tokens: int  #: Number of removed tokens.
+    eta: float  #: Learning rate.
+    objective: str  #: `entropy` or `reward`.
     predicted: float
     r"""$-\eta\sum I$ over the removed, at fixed preconditioner and clipping."""
     predicted_se: float
     predicted_low: float
     predicted_high: float
     observed: float
-    """Difference of the changes that the two updates make, on the same samples."""
+    """Change by the update without the tokens minus `whole`, on the same samples."""
     observed_se: float
     observed_low: float
     observed_high: float
     whole: float
-    """Change that the whole update makes."""
+    """Change that the update with all tokens makes."""
 
 
 @dataclass(frozen=True)

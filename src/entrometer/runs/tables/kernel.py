@@ -1,8 +1,8 @@
 r"""Result tables of `entrometer kernel`.
 
-$K(t,t') = \nabla S(t)^\top P\,\nabla S(t')$ with $P = 1$ (metric `sgd`) or Adam's
-(metric `adam`). Intervals are 95% intervals, clustered by prompt; NaN means not
-measured.
+$K(t,t') = \nabla S(t)^\top P\,\nabla S(t')$ between log-probs $S$ of responses, with
+the preconditioner $P = 1$ (metric `sgd`) or Adam's (`adam`). Intervals are 95%
+intervals, clustered by prompt; NaN means not measured.
 """
 
 from dataclasses import dataclass, field
@@ -13,9 +13,9 @@ from entrometer.runs.tables.subjects import OfCheckpoint, OfUpdate
 
 @dataclass(frozen=True, kw_only=True)
 class Block(OfCheckpoint):
-    """Mean of one block of the kernel: all pairs of one kind."""
+    """Mean and size of the kernel's elements in one block: all pairs of one kind."""
 
-    metric: str
+    metric: str  #: `sgd` or `adam`.
     block: str
     """`self`, `prompt` (another response to the same prompt) or `other` (prompts)."""
     quantity: str
@@ -25,8 +25,8 @@ class Block(OfCheckpoint):
     mean_low: float
     mean_high: float
     size: float
-    """Root mean square."""
-    pairs: int
+    """Root mean square of the elements."""
+    pairs: int  #: Number of unordered pairs.
     responses: int
     prompts: int
 
@@ -37,23 +37,23 @@ class Eigenvalue(OfCheckpoint):
 
     metric: str
     method: str
-    """`dense`, `matrix-free` or `sketch`."""
+    """`dense`, `sketch` (of a sketched kernel) or `matrix-free` (Lanczos)."""
     rank: int
-    """From 1."""
+    """From 1, the largest."""
     value: float
     wishart: float
-    """Quantile of the Marchenko-Pastur law of this trace and spread; `dense` only."""
+    """`value` if gradients were unrelated (Marchenko-Pastur law); `dense` only."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Growth(OfCheckpoint):
-    r"""How elements grow with length: $\log|K|$ on $\log T$ (or $\log\sqrt{TT'}$)."""
+    r"""Power $p$ by which elements grow with length: $|K|\propto(TT')^{p/2}$."""
 
     metric: str
     block: str
     power: float
     power_se: float
-    pairs: int
+    pairs: int  #: Number of unordered pairs in the fit.
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,27 +69,27 @@ class Element(OfCheckpoint):
 
 @dataclass(frozen=True, kw_only=True)
 class Prediction(OfUpdate):
-    r"""Predicted and measured change $\delta S$ of one held-out response."""
+    r"""Predicted and measured change $\delta S$ of one held-out response's log-prob."""
 
-    eta: float
+    eta: float  #: Learning rate.
     response: int
-    length: int
+    length: int  #: In tokens.
     predicted: float
     """From the whole step: this batch through K, momentum and decay by their slope."""
     own: float
     """From this batch alone, through K."""
-    observed: float
+    observed: float  #: Measured after the step.
 
 
 @dataclass(frozen=True, kw_only=True)
 class SketchError(OfCheckpoint):
-    """Error of a sketched kernel, by its size."""
+    """Error of a sketched kernel, by its number of buckets."""
 
     metric: str
     m: int
-    """Buckets."""
+    """Number of buckets of the sketch."""
     error: float
-    r"""Root mean square of the error of an element over $|\phi||\phi'|$."""
+    r"""RMS of an element's error over $|\phi||\phi'|$; NaN without the exact kernel."""
     expected: float
     r"""$\sqrt{(1+\cos^2)/m}$ on average, the error expected in theory."""
 
@@ -98,8 +98,8 @@ class SketchError(OfCheckpoint):
 class Whole(OfCheckpoint):
     """Summary statistics of the kernel of a checkpoint."""
 
-    metric: str
-    step: int
+    metric: str  #: `sgd` or `adam`.
+    step: int  #: Optimizer steps of the checkpoint.
     responses: int
     prompts: int
     parameters: int
@@ -114,7 +114,7 @@ class Whole(OfCheckpoint):
     noise_scale_low: float
     noise_scale_high: float
     seconds: float
-    """Time that rows and products took."""
+    """Seconds that gradients and their products took."""
 
 
 @dataclass(frozen=True)

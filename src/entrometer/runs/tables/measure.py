@@ -45,7 +45,7 @@ class Change(OfUpdate):
     error_high: float
     effective_samples: float
     """Effective sample size of the sequence weights, in responses."""
-    largest_weight: float
+    largest_weight: float  #: Largest sequence weight of a response.
     prompts: int
     responses: int
 
@@ -84,42 +84,42 @@ class Term(OfUpdate):
     power_se: float
     power_r2: float
     power_from: float
-    """Smallest and largest learning rate of that fit."""
-    power_to: float
+    """Smallest learning rate of that fit."""
+    power_to: float  #: Largest learning rate of that fit.
     smallest_eta: float
     """Lower end of the range in which prediction and change differ by at most 5%."""
     halved_eta: float
-    """Learning rate that halves the effective sample; NaN if it is not in the sweep."""
+    """Learning rate that halves the effective sample; NaN if none of the sweep does."""
     floor: float
-    """Rounding error: the change between two passes with the same parameters."""
+    """Rounding error: change between two passes with equal parameters, or its error."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Variance(OfUpdate):
-    r"""Variance of $h'$, split into the parts of the two batches."""
+    r"""Variance of `value`, split by the batch that causes it: evaluation or update."""
 
     precision: str
     evaluation_prompts: int
     update_prompts: int
     value: float
     r"""$\bar X\cdot\bar Y$: the part of $h'$ due to this batch's gradient."""
-    given_update: float
+    given_update: float  #: Variance over evaluation batches, at this update.
     evaluation: float
-    """$V_X$."""
+    """$V_X$: due to the evaluation batch."""
     update_batch: float
-    """$V_Y$."""
+    """$V_Y$: due to the update batch."""
     both: float
-    """$V_{XY}$."""
+    """$V_{XY}$: due to both together. The three add up to the variance."""
     one_batch: float
-    """The U-statistic of the update batch alone, per sequence."""
+    """Slope of entropy per sequence from the update batch alone, by a U-statistic."""
     one_batch_hoeffding_se: float
     """From the unbiased estimate of its variance; NaN if that is negative."""
-    one_batch_jackknife_se: float
+    one_batch_jackknife_se: float  #: From the jackknife over prompts.
 
 
 @dataclass(frozen=True, kw_only=True)
 class Needed(OfUpdate):
-    """Prompts that each estimator needs, relative to the sequence weights."""
+    """How many times more prompts sequence weights need than an estimator does."""
 
     precision: str
     weighting: str
@@ -127,11 +127,11 @@ class Needed(OfUpdate):
     per: str
     quantity: str
     r"""`change`, $\Delta h$ at `eta`, or `slope`, $h'$."""
-    eta: float
+    eta: float  #: Learning rate of `change`; NaN for `slope`.
     prompt_variance: float
     """Variance of one prompt: the square of the standard error times the prompts."""
     factor: float
-    """Prompts that sequence weights need for the same standard error, over its own."""
+    """Prompts of sequence weights over those of this one, for equal standard errors."""
     factor_low: float
     factor_high: float
 
@@ -145,13 +145,13 @@ class ErrorStudy(OfUpdate):
     """`matched` with its weighting, or `original`: sequence weights for the change and
     a position baseline for the prediction."""
     eta: float
-    batches: int
+    batches: int  #: Number of synthetic batches.
     size: int
     """Prompts of a batch, drawn with replacement."""
     mean: float
     deviation: float
     quantiles: tuple[float, ...]
-    """At 0, 1, … 100 per cent."""
+    """Quantiles of the relative error at 0, 1, … 100 per cent."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -165,16 +165,16 @@ class Convergence(OfCheckpoint):
     mean: float
     deviation: float
     error_50: float
-    """Quantiles of the absolute error relative to the whole batch: median, 80%, 95%."""
-    error_80: float
-    error_95: float
+    """Median of the absolute difference from the entropy of the whole batch."""
+    error_80: float  #: Its 80% quantile.
+    error_95: float  #: Its 95% quantile.
 
 
 @dataclass(frozen=True, kw_only=True)
 class Sample(OfCheckpoint):
     """A response as text. Untrusted: may hold control characters and markup."""
 
-    prompt: int
+    prompt: int  #: Index of the problem.
     prompt_text: str
     response_text: str
     tokens: int

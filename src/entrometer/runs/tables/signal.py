@@ -7,9 +7,9 @@ from entrometer.runs.tables.subjects import OfUpdate
 
 @dataclass(frozen=True, kw_only=True)
 class UpdateSignal(OfUpdate):
-    """Whether an update says anything about its own batch, one row per update.
+    """How much of an update is due to its own batch, and how much to momentum.
 
-    A prompt group has signal if its responses differ in advantage. Without any such
+    A prompt group has signal if it has an advantage other than 0. Without any such
     group the batch's policy gradient is 0, and AdamW steps on its momentum alone.
     """
 
@@ -25,7 +25,7 @@ class UpdateSignal(OfUpdate):
     predicted: float
     """First-order change that the whole step makes."""
     momentum: float
-    r"""Its part along $v_\text{history}$: the momentum of earlier batches."""
+    r"""Part of `predicted` along $v_\text{history}$: momentum of earlier batches."""
     momentum_se: float
     momentum_low: float
     momentum_high: float
