@@ -21,7 +21,7 @@ esac
 shift
 tests=("$@")
 if ((!$#)); then
-    tests=(tests/policy tests/passes tests/interventions tests/training)
+    tests=(tests/contracts tests/policy tests/passes tests/interventions tests/training)
 fi
 
 venv=${VENV:-.venv-$which}

@@ -74,7 +74,7 @@ def test_the_command_line_puts_it_beside_the_checkpoints(tmp_path, capsys):
     assert (told["step"], told["responses"], told["max_tokens"]) == (4, 1, 16)
     assert read_update(update_path(run, 4)).count == 1
     assert main(arguments) == 2
-    assert "is there; name another" in capsys.readouterr().err
+    assert "got one that exists; name another" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

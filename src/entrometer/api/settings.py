@@ -89,8 +89,8 @@ def expanded(checkpoints: Sequence[str]) -> tuple[str, ...]:
 def run_directory(experiment: Experiment[Any, Any], config: CheckpointConfig) -> Path:
     """Return the default run directory: one per content of checkpoints and settings.
 
-    It is in `runs/`, or for `eval` in the training. Its name has the verb, training and
-    checkpoints, and eight digits of a hash of their content and of the settings.
+    `runs/VERB-TRAINING-CHECKPOINTS-HASH`, for `eval` `TRAINING/evaluation/HASH`; HASH
+    is eight digits of a hash of the checkpoints' content and of the settings.
     """
     # Imported late: content keys need torch, and `--help` should not wait for it.
     from entrometer.experiments.inputs import run_key

@@ -76,7 +76,7 @@ def run(experiment: Experiment[Any, Any], arguments: Sequence[str]) -> int:
 
 
 def command_of(experiment: Experiment[Any, Any]) -> type[ExperimentFlags]:
-    """Return the class of a verb's command line: common flags, then settings."""
+    """Return the class of a verb's command line: its settings, then common flags."""
     bases = (ExperimentFlags, experiment.config)
     command = make_dataclass(
         experiment.name, (), bases=bases, frozen=True, kw_only=True

@@ -59,7 +59,7 @@ def base_of(directory: Path) -> str | None:
         if value is not None and (not isinstance(value, str) or len(value) > 1000):
             raise UnreadableSource(
                 f"{directory / CONFIG}: expected a name or a path in `{name}`, got "
-                f"{shown(value)}. Name the model as `base` (--policy)."
+                f"{shown(value)}. Name the model with --policy (in Python: `base`)."
             )
     if not base:
         return None

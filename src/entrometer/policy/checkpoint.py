@@ -121,8 +121,8 @@ def read_progress(path: Path | str) -> float:
 def weights_key(checkpoint: Path | str, base: str | Path | None) -> str:
     """Return the key of a policy: a hash of the files it is loaded from, and its base.
 
-    A base that is a directory counts with its files, wherever it is. A bare name or a
-    commit on the hub counts as the name, which stands for the same files everywhere.
+    A base that is a directory counts with its files, wherever it is; any other by its
+    name alone: `tiny`, a name in the cache, or `owner/name@commit` on the hub.
     """
     directory = local_directory(Path(checkpoint).expanduser())
     files = _digests(directory)

@@ -86,19 +86,19 @@ def _load_base(
     if base is None:
         raise SourceNotFound(
             f"{directory / ADAPTER_CONFIG}: the adapter does not name its model. Name "
-            "it as `base` (--policy)."
+            "it with --policy (in Python: `base`)."
         )
     try:
         if base != TINY and _is_adapter(find_directory(base)):
             raise UnreadableSource(
                 f"{directory}: its base {base} is an adapter itself. Merge that one "
-                "(`merge_and_unload`), save it and name it as `base` (--policy)."
+                "(`merge_and_unload`), save it, name it by --policy (Python: `base`)."
             )
         return _load_model(base, None, precision)
     except (SourceNotFound, UnreadableSource) as error:
         raise type(error)(
             f"{directory}: the base of this adapter cannot be loaded. {error} Name "
-            "where it is now as `base` (--policy)."
+            "where it is now with --policy (in Python: `base`)."
         ) from error
 
 

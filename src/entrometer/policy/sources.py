@@ -45,7 +45,7 @@ class SourceNotFound(EntrometerError, FileNotFoundError):
 
 
 class UnreadableSource(EntrometerError, ValueError):
-    """A file of a model, an adapter or a checkpoint that cannot be used."""
+    """A file of a model, an adapter or a checkpoint exists but cannot be used."""
 
 
 def find_directory(source: str | Path) -> Path:

@@ -48,7 +48,7 @@ def parse(text: str) -> ParsedResponse | None:
 def extract_answer(text: str) -> str | None:
     """Return the content of the last answer block, whatever the rest of the text.
 
-    None if there is no complete block of at most `LONGEST_ANSWER` characters.
+    None if no block is complete, or the last has over `LONGEST_ANSWER` characters.
     """
     before, closed, _ = text.rpartition(END_ANSWER)
     _, opened, answer = before.rpartition(ANSWER)
