@@ -65,7 +65,7 @@ def test_a_step_of_verl_is_imported_by_the_command_line(truths, tmp_path, capsys
     assert set(checkpoint.hyperparameters.weight_decay.values()) == {0.01}
     assert len({p.stat().st_mode for p in out.rglob("*") if p.is_file()}) == 1
     assert main(["import", str(truth.path), str(out)]) == 2
-    assert "is there; name another" in capsys.readouterr().err
+    assert "got one that exists; name another" in capsys.readouterr().err
 
 
 @needs("verl")

@@ -71,7 +71,7 @@ def test_only_a_nonzero_b_gives_every_adapter_weight_a_gradient(std, moved):
     "wrong", [{"lora_rank": 0}, {"lora_rank": 2, "lora_std": -1.0}]
 )
 def test_an_impossible_adapter_is_refused(wrong):
-    with pytest.raises(InvalidValue, match="expected rank >= 1"):
+    with pytest.raises(InvalidValue, match="expected LoRA rank >= 1"):
         tiny_policy(**wrong)
 
 

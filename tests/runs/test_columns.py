@@ -32,7 +32,7 @@ def test_columns_come_back_with_every_bit(tmp_path):
 
 def test_another_table_is_refused(tmp_path):
     write_rows(tmp_path / "a", Convergence, [])
-    with pytest.raises(DamagedFile, match="delete it and run"):
+    with pytest.raises(DamagedFile, match="delete it, then run"):
         read_columns(tmp_path / "a")
 
 
