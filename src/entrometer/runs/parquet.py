@@ -8,7 +8,6 @@ from typing import Any, BinaryIO, TypeVar
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from entrometer.runs.atomic import DamagedFile, atomic_write
@@ -109,6 +108,8 @@ def _read(file: BinaryIO, as_objects: bool) -> pa.Table:
 
 
 def _length(column: pa.ChunkedArray) -> int:
+    import pyarrow.compute as pc  # Slow, and `--help` needs none of it.
+
     total = 0
     for chunk in column.chunks:
         if pa.types.is_dictionary(chunk.type):
