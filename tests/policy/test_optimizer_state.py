@@ -267,7 +267,7 @@ def test_groups_with_different_settings_are_refused(full, tmp_path):
 def test_state_of_another_model_is_refused(full, tmp_path):
     made = Optimized()
     torch.save(full.optimizer.state_dict(), tmp_path / "optimizer.pt")
-    with pytest.raises(UnreadableSource, match=r"\[56, 0\] parameters.*same model"):
+    with pytest.raises(UnreadableSource, match=r"\[56, 0\] parameters.*this model"):
         read_optimizer_state(tmp_path / "optimizer.pt", made.model)
 
 
