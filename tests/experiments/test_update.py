@@ -58,13 +58,22 @@ def test_advantages_of_a_sampled_batch_are_centred_within_groups(measured, confi
     assert np.ptp(drawn.prompt.reshape(-1, 3), axis=1).max() == 0
 
 
-def test_alpha_pulls_on_the_loss_of_the_trainer(trained):
-    """Its pull-back is minus the gradient of the recorded loss, by autograd."""
+def without_weights(batch):
+    """A recording of an earlier version, whose loss has to be assumed."""
+    return replace(batch, alpha=None, gamma=None)
+
+
+@pytest.mark.parametrize(("stored", "most"), [(True, 1e-6), (False, 1e-12)])
+def test_alpha_pulls_on_the_loss_of_the_trainer(trained, stored, most):
+    """Its pull-back is minus the gradient of the recorded loss, by autograd.
+
+    Stored weights are the trainer's own, in float32.
+    """
     checkpoint = load_checkpoint(
         trained / "checkpoint-1", base="tiny", precision="float64"
     )
     recorded = read_update(update_path(trained, 2))
-    batch = recorded_batch(recorded)
+    batch = recorded_batch(recorded if stored else without_weights(recorded))
     weights = GradientWeights(S=batch.alpha, H=np.zeros_like(batch.alpha))
     ours = passes.vjp(checkpoint.policy, batch.rollouts, weights).gradient
     model = checkpoint.policy.model
@@ -83,8 +92,8 @@ def test_alpha_pulls_on_the_loss_of_the_trainer(trained):
     names = list(ours)
     parameters = dict(model.named_parameters())
     theirs = torch.autograd.grad(loss, [parameters[n] for n in names])
-    for name, g in zip(names, theirs, strict=True):
-        torch.testing.assert_close(ours[name], -g, rtol=1e-7, atol=1e-12)
+    theirs = {name: -g for name, g in zip(names, theirs, strict=True)}
+    assert norm({n: ours[n] - theirs[n] for n in names}) <= most * norm(theirs)
 
 
 def test_a_step_comes_back_as_it_was(trained, tmp_path):
@@ -125,8 +134,9 @@ def test_a_training_with_an_intervention_is_measured_with_it(tmp_path, text):
         ).update.direction
         return norm({n: taken[n] - v[n] for n in here}) / norm(v)
 
-    assert off(recorded_batch(rows, text)) < 2e-3
-    assert off(recorded_batch(rows)) > 2e-2
+    assert off(recorded_batch(rows)) < 2e-3
+    assert off(recorded_batch(without_weights(rows), text)) < 2e-3
+    assert off(recorded_batch(without_weights(rows))) > 2e-2
     config = MeasureConfig(
         checkpoints=(str(run / "checkpoint-1"),),
         policy="tiny",
@@ -145,4 +155,4 @@ def test_a_training_with_an_intervention_is_measured_with_it(tmp_path, text):
 @pytest.mark.parametrize("text", ["adaptive-bonus", "entrocraft", "clip-v"])
 def test_a_loss_that_rows_do_not_tell_is_refused(trained, text):
     with pytest.raises(EntrometerError, match="--updates sampled-1"):
-        recorded_batch(read_update(update_path(trained, 1)), text)
+        recorded_batch(without_weights(read_update(update_path(trained, 1))), text)

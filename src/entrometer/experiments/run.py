@@ -11,7 +11,7 @@ from entrometer.engine.schedule import name_of
 from entrometer.experiments.config import CheckpointConfig
 from entrometer.experiments.experiment import Config, Experiment, Point, Tables
 from entrometer.experiments.inputs import inputs, require_same, unsealed_inputs
-from entrometer.experiments.requests import Request, Subject
+from entrometer.experiments.requests import Recorded, Request, Subject
 from entrometer.experiments.requests.make_worker import MakeWorker
 from entrometer.experiments.requests.sharded import with_shards
 from entrometer.experiments.settings import require_own
@@ -186,7 +186,7 @@ def _finish(
     # Settings that were edited meanwhile do not belong to these results.
     started = verify(run, names=[CONFIG])
     without = unsealed_inputs(config)
-    warnings = [*summary["warnings"], *map(unsealed, without)]
+    warnings = [*summary["warnings"], *map(unsealed, without), *_assumed(points)]
     results = run / "results"
     results.mkdir(exist_ok=True)
     for name, row in table_classes(experiment.tables).items():
@@ -199,6 +199,19 @@ def _finish(
     write_json(run / "about.json", about)
     # Last: a run whose manifest says that it is finished has all its files.
     seal(run, about={**started, "finished": True}, without=("passes",))
+
+
+def _assumed(points: Sequence[Point]) -> list[str]:
+    """Return a warning for each recorded update whose loss had to be assumed."""
+    batches = [batch for r in requests_of(points) for batch in r.batches]
+    whole = [getattr(batch, "batch", batch) for batch in batches]
+    found = {b.path: b.assumed for b in whole if isinstance(b, Recorded)}
+    return [
+        f"{Path(path).name}: recorded without the weights of its loss; "
+        f"{loss.partition(':')[0]} is assumed, which the training may not have had."
+        for path, loss in found.items()
+        if loss
+    ]
 
 
 def _described(subject: Subject, run: Path) -> dict[str, Any]:

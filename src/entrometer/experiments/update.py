@@ -20,6 +20,7 @@ from entrometer.calculus.vectors import LazyVector
 from entrometer.engine.vectors import Device, open_vectors, parts, write_vectors
 from entrometer.experiments.update_batch import Batch
 from entrometer.policy import Checkpoint, Policy
+from entrometer.policy.policy import padding_row
 
 
 class StepVectors(NamedTuple):
@@ -32,7 +33,8 @@ class StepVectors(NamedTuple):
 
 def ascent_of(policy: Policy, batch: Batch) -> dict[str, Tensor]:
     r"""Return a batch's $-\nabla L = \sum_k\alpha_k\nabla S_k + \gamma_k\nabla H_k$."""
-    return passes.vjp(policy, batch.rollouts, batch.weights).gradient
+    with padding_row(policy, batch.padding_row):
+        return passes.vjp(policy, batch.rollouts, batch.weights).gradient
 
 
 def make_step(

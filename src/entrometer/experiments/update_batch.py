@@ -3,6 +3,7 @@
 # Axes: K tokens of all responses, N responses, B responses, T tokens of a response.
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import torch
@@ -37,6 +38,9 @@ class Batch:
 
     gamma: Float[np.ndarray, " K"]
     r"""$\gamma_k = -\partial L/\partial H_k$."""
+
+    padding_row: int | None = None
+    """Row of the embedding whose gradient as an input the training dropped."""
 
     @property
     def weights(self) -> GradientWeights:
@@ -123,10 +127,8 @@ class Batch:
         responses = Responses.from_lengths(self.rollouts.prompt, self.rollouts.length)
         at = responses.columns(rows)
         columns = ("advantage", "log_ratio", "counted", "alpha", "gamma")
-        return Batch(
-            rollouts=self.rollouts.select(rows),
-            **{name: getattr(self, name)[at] for name in columns},
-        )
+        chosen: dict[str, Any] = {name: getattr(self, name)[at] for name in columns}
+        return replace(self, rollouts=self.rollouts.select(rows), **chosen)
 
 
 def minibatch_rows(
@@ -146,10 +148,31 @@ def minibatch_rows(
 
 
 def recorded_batch(batch: UpdateBatch, text: str = PLAIN) -> Batch:
-    """Return the batch that a training recorded, with the loss `text` of the training.
+    """Return the batch that a training recorded, with the weights of its loss.
 
-    Groups stay apart even if two have the same prompt.
+    A file without weights gets those of the loss `text`, at the recorded policy. Groups
+    stay apart even if two have the same prompt.
     """
+    counted = np.concatenate(batch.counted)
+    rollouts = recorded_rollouts(batch)
+    # float64: S and S_old are nearly equal, and their difference is what counts.
+    S, S_old, H, A = (
+        np.concatenate(column).astype(np.float64)
+        for column in (batch.S, batch.S_old, batch.H, batch.advantage)
+    )
+    if batch.alpha is not None and batch.gamma is not None:
+        # The trainer may have divided its advantages by a deviation; interventions
+        # start from the reward minus the mean of its group, as Dr-GRPO does.
+        centred = centred_rewards(np.nan_to_num(batch.reward), batch.group)
+        return Batch(
+            rollouts=rollouts,
+            advantage=np.repeat(centred, rollouts.length),
+            log_ratio=S - S_old,
+            counted=counted,
+            alpha=np.concatenate(batch.alpha).astype(np.float64),
+            gamma=np.concatenate(batch.gamma).astype(np.float64),
+            padding_row=batch.settings.padding_row,
+        )
     chosen = intervention(text)
     remedy = chosen.remedy
     if remedy.adapt is not None or remedy.scheduled or remedy.needs:
@@ -158,15 +181,9 @@ def recorded_batch(batch: UpdateBatch, text: str = PLAIN) -> Batch:
             "state or reads what was not recorded; give --updates sampled-1, with "
             "plain Dr-GRPO"
         )
-    # float64: S and S_old are nearly equal, and their difference is what counts.
-    S, S_old, H, A = (
-        np.concatenate(column).astype(np.float64)
-        for column in (batch.S, batch.S_old, batch.H, batch.advantage)
-    )
-    counted, here = np.concatenate(batch.counted), Tables(S=S, H=H)
     columns = {"advantage": A, "log_ratio": S - S_old, "counted": counted}
-    seed = batch.settings.step
-    return _formed(chosen, recorded_rollouts(batch), columns, here, seed=seed)
+    here, seed = Tables(S=S, H=H), batch.settings.step
+    return _formed(chosen, rollouts, columns, here, seed=seed)
 
 
 def recorded_rollouts(batch: UpdateBatch) -> Rollouts:
@@ -208,7 +225,7 @@ def centred_rewards(
 def _formed(
     chosen: Intervention,
     rollouts: Rollouts,
-    columns: dict[str, np.ndarray],
+    columns: dict[str, Any],
     here: Tables,
     *,
     seed: int = 0,

@@ -114,6 +114,23 @@ class Policy:
 
 
 @contextmanager
+def padding_row(policy: Policy, row: int | None) -> Iterator[None]:
+    """Drop the gradient of a row of the embedding as an input, as training did.
+
+    Torch does so for the padding token, also where it stands inside a text. Derivatives
+    of the policy keep the row; only the gradient of a training's step lacks it.
+    """
+    base: Any = policy.base
+    embedding = base.get_input_embeddings()
+    embedding = getattr(embedding, "base_layer", embedding)
+    before, embedding.padding_idx = embedding.padding_idx, row
+    try:
+        yield
+    finally:
+        embedding.padding_idx = before
+
+
+@contextmanager
 def moved(policy: Policy, direction: Vector, eta: float) -> Iterator[Policy]:
     r"""Move the policy to $\theta + \eta v$ in this context; then restore every bit.
 

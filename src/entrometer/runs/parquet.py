@@ -121,7 +121,7 @@ def _length(column: pa.ChunkedArray) -> int:
 
 
 def read_about(
-    table: pa.Table, key: bytes, schema: pa.Schema, *, version: int
+    table: pa.Table, key: bytes, schema: pa.Schema, *, version: int | tuple[int, ...]
 ) -> dict[str, Any]:
     """Return the metadata under `key`; raise `ValueError` on other columns or versions.
 
@@ -129,7 +129,7 @@ def read_about(
     """
     about = parse_json((table.schema.metadata or {}).get(key, b"{}"), "its metadata")
     stored = about.get("format")
-    if stored != version:
+    if stored not in np.atleast_1d(version).tolist():
         raise ValueError(f"its format is {stored!r}, and this version reads {version}")
     if not table.schema.equals(schema):
         raise ValueError(f"its columns are {table.schema.remove_metadata()}")

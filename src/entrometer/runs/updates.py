@@ -4,8 +4,10 @@
 
 import hashlib
 import os
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -22,7 +24,7 @@ from entrometer.runs.parquet import (
     write_parquet,
 )
 
-FORMAT = 1
+FORMAT = 2  #: Version of the file's layout. Files of version 1 are read too.
 
 _KEY = b"entrometer.update"
 _SCHEMA = pa.schema(
@@ -40,7 +42,11 @@ _SCHEMA = pa.schema(
         pa.field("H", lists_of(pa.float32()), nullable=False),
     ]
 )
-_PER_TOKEN = ("counted", "advantage", "S", "S_old", "H")
+_OPTIONAL = {
+    name: pa.field(name, lists_of(pa.float32()), nullable=False)
+    for name in ("alpha", "gamma", "S_ref", "S_engine")
+}
+_PER_TOKEN = ("counted", "advantage", "S", "S_old", "H", *_OPTIONAL)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,6 +58,14 @@ class UpdateSettings:
     max_tokens: int  #: Length limit of a response, which the Dr-GRPO loss divides by.
     rewards: tuple[str, ...]  #: Names of the reward functions.
     reward_weights: tuple[float, ...]  #: Weights of the reward functions in the reward.
+    #: Norm that the gradient was clipped to, 0 for no clipping; None if not recorded.
+    max_grad_norm: float | None = None
+    #: Trainer, its version, and its settings that decide the loss, as text.
+    loss: str = ""
+    #: Row of the embedding whose gradient as an input torch dropped; None for no row.
+    padding_row: int | None = None
+    #: What the gradient had besides the tokens' weights, such as a router's loss.
+    beyond_tokens: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -75,21 +89,35 @@ class UpdateBatch:
     #: Log-probability under the sampling policy; the ratio is exp(S - S_old).
     S_old: tuple[np.ndarray, ...]
     H: tuple[np.ndarray, ...]  #: Entropy before each token, in nats.
+    #: $-\partial L/\partial S$ of each token in the loss L of the complete update, as
+    #: backpropagation had it; None in files that do not have the weights of their loss.
+    alpha: tuple[np.ndarray, ...] | None = None
+    gamma: tuple[np.ndarray, ...] | None = None  #: $-\partial L/\partial H$, likewise.
+    #: Log-probability of each token under the reference policy; None without one.
+    S_ref: tuple[np.ndarray, ...] | None = None
+    #: Log-probability as the inference engine computed it; None if it was not recorded.
+    S_engine: tuple[np.ndarray, ...] | None = None
     settings: UpdateSettings  #: Settings of the training.
 
     def __post_init__(self) -> None:
         """Raise on columns of different shapes."""
         count = len(self.row)
         lengths = [t.size for t in self.response_tokens]
-        for f in fields(self)[:-1]:
-            column = getattr(self, f.name)
+        for name, column in self.columns.items():
             if len(column) != count or (
-                f.name in _PER_TOKEN and [x.size for x in column] != lengths
+                name in _PER_TOKEN and [x.size for x in column] != lengths
             ):
                 raise ShapeMismatch(
                     f"expected {count} rows, with one number per token in columns of "
-                    f"tokens, got another shape of {f.name!r}; give each row its own"
+                    f"tokens, got another shape of {name!r}; give each row its own"
                 )
+
+    @property
+    def columns(self) -> dict[str, Any]:
+        """The columns that this batch has, by name."""
+        names = [f.name for f in fields(self) if f.name != "settings"]
+        every = {name: getattr(self, name) for name in names}
+        return {name: column for name, column in every.items() if column is not None}
 
     @property
     def count(self) -> int:
@@ -118,9 +146,8 @@ def update_path(run: str | os.PathLike[str], step: int) -> Path:
 def write_update(path: str | os.PathLike[str], batch: UpdateBatch) -> None:
     """Write a Parquet file, complete or not at all; equal rows give equal bytes."""
     about = {"format": FORMAT, "settings": asdict(batch.settings)}
-    columns = {f.name: getattr(batch, f.name) for f in fields(batch)[:-1]}
-    columns["rewards"] = tuple(batch.rewards)
-    write_parquet(path, to_table(_SCHEMA, columns, _KEY, about))
+    columns = batch.columns | {"rewards": tuple(batch.rewards)}
+    write_parquet(path, to_table(_schema(columns), columns, _KEY, about))
 
 
 def read_update(path: str | os.PathLike[str]) -> UpdateBatch:
@@ -135,12 +162,17 @@ def read_update(path: str | os.PathLike[str]) -> UpdateBatch:
 
 
 def _from_table(table: pa.Table) -> UpdateBatch:
-    about = read_about(table, _KEY, _SCHEMA, version=FORMAT)
+    about = read_about(table, _KEY, _schema(table.schema.names), version=(1, FORMAT))
     columns = from_table(table)
     columns["rewards"] = np.stack(columns["rewards"])
     settings = about["settings"]
-    settings |= {k: tuple(settings[k]) for k in ("rewards", "reward_weights")}
+    lists = ("rewards", "reward_weights", "beyond_tokens")
+    settings |= {k: tuple(settings[k]) for k in lists if k in settings}
     return UpdateBatch(**columns, settings=UpdateSettings(**settings))
+
+
+def _schema(names: Iterable[str]) -> pa.Schema:
+    return pa.schema([*_SCHEMA, *(_OPTIONAL[n] for n in _OPTIONAL if n in names)])
 
 
 def require_usable(path: str | os.PathLike[str], batch: UpdateBatch) -> None:
@@ -168,7 +200,13 @@ def require_usable(path: str | os.PathLike[str], batch: UpdateBatch) -> None:
                     "update of another step"
                 )
     counted = np.concatenate(batch.counted)
-    for name in ("advantage", "S", "S_old", "H"):
+    if batch.settings.beyond_tokens:
+        raise InvalidValue(
+            f"{path}: expected a loss of the tokens' log-probabilities and entropies, "
+            f"got one with {', '.join(batch.settings.beyond_tokens)} besides, which is "
+            "not recorded; train without it, or give --updates sampled-1"
+        )
+    for name in batch.columns.keys() & {*_PER_TOKEN} - {"counted", "S_ref", "S_engine"}:
         if not np.isfinite(np.concatenate(getattr(batch, name))[counted]).all():
             raise InvalidValue(
                 f"{path}: expected finite numbers in {name} of the tokens that enter "

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from entrometer.training.run import prolong as prolong
     from entrometer.training.run import train as train
     from entrometer.training.trainer import Trainer as Trainer
+    from entrometer.training.watch import watch as watch
 
 _NAMES = {
     "config": ("AdapterConfig", "ImitationConfig", "TrainConfig", "read_config"),
@@ -28,6 +29,7 @@ _NAMES = {
     "recorder": ("Recorder",),
     "run": ("prolong", "train"),
     "trainer": ("Trainer",),
+    "watch": ("watch",),
 }
 _MODULES = {name: module for module, names in _NAMES.items() for name in names}
 __all__ = sorted(_MODULES)

@@ -4,6 +4,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
@@ -34,8 +35,13 @@ class MicroBatch:
     #: Log-probability under the sampling policy; S itself if it is the same policy.
     S_old: Float[Tensor, "B T"]
     H: Float[Tensor, "B T"]  #: Entropy of each next-token distribution, in nats.
-    #: $-\partial L/\partial S$ up to a constant; None if the loss is TRL's.
-    alpha: Float[Tensor, "B T"] | None = None
+    #: $-\partial L/\partial S$ of the update's loss L, as backpropagation had it.
+    alpha: Float[Tensor, "B T"]
+    gamma: Float[Tensor, "B T"]  #: $-\partial L/\partial H$, likewise.
+    #: Log-probability under the reference policy; None without one.
+    S_ref: Float[Tensor, "B T"] | None = None
+    #: Log-probability by the inference engine that sampled; None if it tells none.
+    S_engine: Float[Tensor, "B T"] | None = None
 
 
 class Instrument:
@@ -66,23 +72,13 @@ class Instrument:
         """Restore what `state` returned, when a run is resumed."""
 
 
-class Instrumented(AnyTrainer):  # type: ignore[misc]
-    """Mixin for a `GRPOTrainer`: the same training, observed by instruments.
+class Observed(AnyTrainer):  # type: ignore[misc]
+    """Mixin for a `GRPOTrainer`: the same training to the bit, shown to instruments."""
 
-        class Trainer(Instrumented, GRPOTrainer): ...
+    instruments: tuple[Instrument, ...] = ()
 
-        trainer = Trainer(..., instruments=[Recorder("runs/mine"), NoiseScale()])
-
-    TRL shuffles each window of responses; this restores the order of the prompts, so
-    that a micro-batch holds complete prompt groups.
-    """
-
-    _buffered_inputs: Any
-
-    def __init__(
-        self, *args: Any, instruments: Sequence[Instrument] = (), **kwargs: Any
-    ) -> None:
-        super().__init__(*args, **kwargs)
+    def observe(self, instruments: Sequence[Instrument]) -> None:
+        """Begin to show updates to instruments; once, before training."""
         if getattr(self.args, "use_liger_kernel", False):
             raise InvalidValue(
                 "expected log-probabilities and entropies of every token, got "
@@ -90,13 +86,11 @@ class Instrumented(AnyTrainer):  # type: ignore[misc]
             )
         self.instruments = tuple(instruments)
         self._rewards: Tensor | None = None
-        self._tables: tuple[Tensor, Tensor] | None = None
-        self._micro: MicroBatch | None = None
+        self._pass: _LossPass | None = None
         self.add_callback(_Hooks(self))
         # The trackers are in this list already and callbacks run in its order, so
         # `add_callback` would come too late to take undefined values from them.
-        callbacks = self.callback_handler.callbacks
-        callbacks[:] = [DropUndefined(), *map(without_host_name, callbacks)]
+        self.callback_handler.callbacks.insert(0, DropUndefined())
 
     def note(self, metrics: Mapping[str, float]) -> None:
         """Log values with the metrics of the current step."""
@@ -120,6 +114,56 @@ class Instrumented(AnyTrainer):  # type: ignore[misc]
         row = torch.arange(first, first + len(inputs), device=rewards.device)
         return output | {"row": row, "rewards": rewards[row]}
 
+    def _get_per_token_logps_and_entropies(self, *args: Any, **kwargs: Any) -> Any:
+        S, H, auxiliary = super()._get_per_token_logps_and_entropies(*args, **kwargs)
+        # TRL also calls this without gradients, for the sampling policy and for the
+        # lookahead pass; the forward pass of the loss is the one with gradients.
+        if torch.is_grad_enabled():
+            self._pass = _LossPass(S, H)
+        return S, H, auxiliary
+
+    def _compute_loss(self, model: Any, inputs: Any) -> Any:
+        loss = super()._compute_loss(model, inputs)
+        if self.model.training:
+            assert self._pass is not None
+            self._pass.inputs = inputs
+        return loss
+
+    def training_step(self, *args: Any, **kwargs: Any) -> Any:
+        """Run TRL's step on a micro-batch, then call the instruments."""
+        loss = super().training_step(*args, **kwargs)
+        assert self._pass is not None
+        micro, self._pass = self._pass.micro_batch(self), None
+        for instrument in self.instruments:
+            instrument.micro_step(self, micro)
+        # True on the last micro-batch of an update, where gradients are complete.
+        if self.accelerator.sync_gradients:
+            for instrument in self.instruments:
+                self.note(instrument.update(self, self.state.global_step + 1))
+        return loss
+
+
+class Instrumented(Observed):
+    """Mixin for a `GRPOTrainer` that is made with its instruments.
+
+        class Trainer(Instrumented, GRPOTrainer): ...
+
+        trainer = Trainer(..., instruments=[Recorder("runs/mine"), NoiseScale()])
+
+    TRL shuffles each window of responses; this restores the order of the prompts, so
+    that a micro-batch holds complete prompt groups.
+    """
+
+    _buffered_inputs: Any
+
+    def __init__(
+        self, *args: Any, instruments: Sequence[Instrument] = (), **kwargs: Any
+    ) -> None:
+        super().__init__(*args, **kwargs)
+        self.observe(instruments)
+        callbacks = self.callback_handler.callbacks
+        callbacks[:] = map(without_host_name, callbacks)
+
     def _prepare_inputs(self, generation_batch: Any) -> Any:
         # TRL fills `_buffered_inputs` once per window and shuffles it, which mixes
         # groups within a micro-batch. Sorting the buffer once leaves the rest to TRL.
@@ -130,40 +174,11 @@ class Instrumented(AnyTrainer):  # type: ignore[misc]
         self._buffered_inputs = _in_order(self._buffered_inputs)
         return self._buffered_inputs[self._step % self.args.steps_per_generation]
 
-    def _get_per_token_logps_and_entropies(self, *args: Any, **kwargs: Any) -> Any:
-        S, H, auxiliary = super()._get_per_token_logps_and_entropies(*args, **kwargs)
-        # TRL also calls this without gradients, for the sampling policy and for the
-        # lookahead pass; the forward pass of the loss is the one with gradients.
-        if torch.is_grad_enabled():
-            self._tables = (S.detach(), H.detach())
-        return S, H, auxiliary
-
-    def _compute_loss(self, model: Any, inputs: Any) -> Any:
-        loss = super()._compute_loss(model, inputs)
-        if self.model.training:
-            assert self._tables is not None
-            self._micro = _micro_batch(inputs, *self._tables, self.num_generations)
-            self._tables = None
-        return loss
-
-    def training_step(self, *args: Any, **kwargs: Any) -> Any:
-        """Run TRL's step on a micro-batch, then call the instruments."""
-        loss = super().training_step(*args, **kwargs)
-        assert self._micro is not None
-        for instrument in self.instruments:
-            instrument.micro_step(self, self._micro)
-        self._micro = None
-        # True on the last micro-batch of an update, where gradients are complete.
-        if self.accelerator.sync_gradients:
-            for instrument in self.instruments:
-                self.note(instrument.update(self, self.state.global_step + 1))
-        return loss
-
 
 class _Hooks(TrainerCallback):
     """Calls the instruments at the events that a trainer reports to callbacks."""
 
-    def __init__(self, trainer: Instrumented) -> None:
+    def __init__(self, trainer: Observed) -> None:
         self.trainer = trainer
 
     def on_train_begin(self, *args: Any, **kwargs: Any) -> None:
@@ -194,25 +209,58 @@ def _in_order(batches: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return [{k: batch(v, i) for k, v in columns.items()} for i in range(len(batches))]
 
 
-def _micro_batch(
-    inputs: Mapping[str, Any], S: Tensor, H: Tensor, group_size: int
-) -> MicroBatch:
-    mask = inputs["completion_mask"] * inputs.get("tool_mask", 1)
-    advantage = inputs["advantages"]
-    S_old = inputs.get("old_per_token_logps")
-    return MicroBatch(
-        row=inputs["row"],
-        group=inputs["row"] // group_size,
-        prompt_ids=inputs["prompt_ids"],
-        prompt_mask=inputs["prompt_mask"],
-        response_ids=inputs["completion_ids"],
-        response_mask=mask,
-        rewards=inputs["rewards"],
-        advantage=advantage if advantage.ndim == 2 else advantage[:, None],
-        S=S,
-        S_old=S if S_old is None else S_old,
-        H=H,
-    )
+def counted_tokens(inputs: Mapping[str, Any]) -> Int[Tensor, "B T"]:
+    """Return 1 on the tokens of a micro-batch that the loss counts."""
+    # The output of a tool is part of a response, and the policy did not write it.
+    mask: Tensor = inputs["completion_mask"] * inputs.get("tool_mask", 1)
+    return mask
+
+
+class _LossPass:
+    """S and H of a loss, and what backpropagation brings to them.
+
+    Every loss of a trainer reaches the parameters through these two tables, so the
+    gradients at them are the weights of the tokens in the update, whatever the loss is:
+    its clipping, its divisor, a KL to a reference and an entropy bonus are in them.
+    """
+
+    def __init__(self, S: Tensor, H: Tensor) -> None:
+        self.S, self.H = S.detach(), H.detach()
+        self.inputs: Mapping[str, Any] = {}
+        self._gradients: dict[str, Tensor] = {}
+        for name, table in (("alpha", S), ("gamma", H)):
+            # Without a graph, as the entropy of some trainers, nothing flows back.
+            if table.requires_grad:
+                table.register_hook(partial(self._gradients.__setitem__, name))
+
+    def micro_batch(self, trainer: Any) -> MicroBatch:
+        """Return what instruments are shown, after the backward pass."""
+        inputs, scaler = self.inputs, trainer.accelerator.scaler
+        # Gradients of processes are averaged; float16 training scales them.
+        unit = 1 / trainer.accelerator.num_processes
+        unit /= 1.0 if scaler is None else float(scaler.get_scale())
+        weights = {
+            name: -unit * self._gradients.get(name, torch.zeros_like(self.S)).float()
+            for name in ("alpha", "gamma")
+        }
+        advantage = inputs["advantages"]
+        S_old = inputs.get("old_per_token_logps")
+        return MicroBatch(
+            row=inputs["row"],
+            group=inputs["row"] // trainer.num_generations,
+            prompt_ids=inputs["prompt_ids"],
+            prompt_mask=inputs["prompt_mask"],
+            response_ids=inputs["completion_ids"],
+            response_mask=counted_tokens(inputs),
+            rewards=inputs["rewards"],
+            advantage=advantage if advantage.ndim == 2 else advantage[:, None],
+            S=self.S,
+            S_old=self.S if S_old is None else S_old,
+            H=self.H,
+            S_ref=inputs.get("ref_per_token_logps"),
+            S_engine=inputs.get("sampling_per_token_logps"),
+            **weights,
+        )
 
 
 def trained_policy(trainer: Any, user: str) -> Policy:

@@ -11,7 +11,7 @@ from accelerate.utils import gather_object
 from torch import Tensor
 
 from entrometer.interventions import PLAIN, Intervention, TokenTables
-from entrometer.training.instruments import Instrumented, MicroBatch
+from entrometer.training.instruments import Instrumented, counted_tokens
 from entrometer.training.trainable import (
     needs_lookahead,
     require_complete_window,
@@ -113,9 +113,7 @@ class Intervened(Instrumented):
             # (`loss_is_scaled_for_ga`): transformers does not.
             unit = 1 / n
         alpha, gamma = gradient.alpha.to(S), gradient.gamma.to(H)
-        assert self._micro is not None
-        self._micro = replace(self._micro, alpha=alpha)
-        self._add_to_sums(self._micro, gradient)
+        self._add_to_sums(inputs, H.detach(), gradient)
         surrogate = -unit * (alpha * S + gamma * H).sum()
         # Its gradient is the surrogate's; its value, which is logged, is the loss.
         return surrogate - surrogate.detach() + gradient.loss / n
@@ -145,9 +143,9 @@ class Intervened(Instrumented):
             progress=done / self.state.max_steps,
         )
 
-    def _add_to_sums(self, micro: MicroBatch, gradient: LossGradient) -> None:
-        mask = micro.response_mask.bool().cpu()
-        entropy = micro.H.cpu().double()[mask].sum()
+    def _add_to_sums(self, inputs: Any, H: Tensor, gradient: LossGradient) -> None:
+        mask = counted_tokens(inputs).bool().cpu()
+        entropy = H.cpu().double()[mask].sum()
         changed = gradient.changed[mask].sum()
         self._sums += torch.stack([changed, mask.sum(), entropy])
 

@@ -1,11 +1,14 @@
 """Recording of every update batch as a table next to the checkpoints."""
 
 from collections.abc import Mapping
+from dataclasses import fields
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from accelerate.utils import gather_object
+from torch import nn
 
 from entrometer.runs import (
     UpdateBatch,
@@ -61,9 +64,61 @@ class Recorder(Instrument):
                 max_tokens=int(trainer.max_completion_length),
                 rewards=tuple(trainer.reward_func_names),
                 reward_weights=tuple(trainer.reward_weights.tolist()),
+                max_grad_norm=float(trainer.args.max_grad_norm or 0.0),
+                loss=loss_settings(trainer),
+                padding_row=_padding_row(trainer.model),
+                beyond_tokens=beyond_tokens(trainer),
             )
             write_update(update_path(self.run, step), _batch(rows, settings))
         return {}
+
+
+_LOSS = (
+    *("loss_type", "scale_rewards", "beta", "epsilon", "epsilon_high", "delta"),
+    *("num_iterations", "importance_sampling_level", "multi_objective_aggregation"),
+    *("entropy_coef", "use_adaptive_entropy", "entropy_target", "top_entropy_quantile"),
+    *("mask_truncated_completions", "off_policy_mask_threshold"),
+    *("use_bias_correction_kl", "sapo_temperature_pos", "sapo_temperature_neg"),
+    *("vespo_k_pos", "vespo_k_neg", "vespo_lambda_pos", "vespo_lambda_neg"),
+    *("use_vllm", "vllm_importance_sampling_correction"),
+    *("vllm_importance_sampling_mode", "vllm_importance_sampling_cap"),
+)
+"""Settings of TRL that decide the loss."""
+
+
+def loss_settings(trainer: Any) -> str:
+    """Return the trainer and its settings of the loss that are not TRL's defaults."""
+    args = trainer.args
+    defaults = {f.name: f.default for f in fields(args)}
+    named = {name: getattr(args, name) for name in _LOSS if name in defaults}
+    # Always the first two: with them, everyone knows which loss it is.
+    shown = [
+        f"{name}={value}"
+        for i, (name, value) in enumerate(named.items())
+        if i < 2 or value != defaults[name]
+    ]
+    if (chosen := getattr(trainer, "intervention", None)) is not None:
+        shown.append(f"intervention={chosen}")
+    return f"TRL {version('trl')}: {', '.join(shown)}"
+
+
+def _padding_row(model: Any) -> int | None:
+    embedding = model.get_input_embeddings()
+    row: int | None = getattr(embedding, "padding_idx", None)
+    return row
+
+
+def beyond_tokens(trainer: Any) -> tuple[str, ...]:
+    """Return what the gradient has that no weight of a token can express, by name."""
+    dropped = {
+        module.p
+        for module in trainer.model.modules()
+        if isinstance(module, nn.Dropout) and module.p > 0
+    }
+    found = [f"dropout of {p:g}" for p in sorted(dropped)]
+    if getattr(trainer, "aux_loss_enabled", False):
+        found.append("the router's load-balancing loss (router_aux_loss_coef)")
+    return tuple(found)
 
 
 def _rows(micro: MicroBatch) -> list[_Row]:
@@ -73,11 +128,10 @@ def _rows(micro: MicroBatch) -> list[_Row]:
     tokens = micro.response_ids.cpu()
     columns = {
         "advantage": micro.advantage.expand_as(micro.S),
-        "S": micro.S,
-        "S_old": micro.S_old,
-        "H": micro.H,
+        **{n: getattr(micro, n) for n in ("S", "S_old", "H", "alpha", "gamma")},
+        **{n: getattr(micro, n) for n in ("S_ref", "S_engine")},
     }
-    tables = {name: x.float().cpu().numpy() for name, x in columns.items()}
+    tables = {n: x.float().cpu().numpy() for n, x in columns.items() if x is not None}
     rewards = micro.rewards.float().cpu().numpy()
     rows: list[_Row] = []
     for i in range(len(row)):

@@ -14,7 +14,7 @@ from trl.models.utils import disable_gradient_checkpointing
 
 from entrometer.interventions import PLAIN, Intervention, TokenTables, intervention
 from entrometer.passes.head import VocabularyHead
-from entrometer.training.instruments import trained_policy
+from entrometer.training.instruments import counted_tokens, trained_policy
 
 CHANGED = 1e-6  #: Relative difference from plain Dr-GRPO of a changed token.
 
@@ -48,7 +48,6 @@ def micro_batch_rows(
     concentration: Float[Tensor, "B T"] | None = None,
 ) -> Rows:
     """Return the rows of one of TRL's micro-batches."""
-    mask = inputs["completion_mask"] * inputs.get("tool_mask", 1)
     S_old, A = inputs.get("old_per_token_logps"), inputs["advantages"]
     A = A if A.ndim == 2 else A[:, None]
     return Rows(
@@ -58,7 +57,7 @@ def micro_batch_rows(
         # TRL leaves it out if the sampling policy is the one that is updated.
         S_old=_float64(S if S_old is None else S_old),
         A=_float64(A.expand_as(S)),
-        mask=mask.bool().cpu(),
+        mask=counted_tokens(inputs).bool().cpu(),
         concentration=None if concentration is None else _float64(concentration),
     )
 

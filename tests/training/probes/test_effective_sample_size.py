@@ -1,12 +1,8 @@
-from types import SimpleNamespace
-
 import pytest
 import torch
 
-from entrometer.errors import InvalidValue
-from entrometer.training.instruments import Instrumented, MicroBatch
+from entrometer.training.instruments import Observed
 from entrometer.training.probes import EffectiveSampleSize
-from entrometer.training.probes.update_batch import token_weights
 
 LOSSES = [
     {"loss_type": "dr_grpo"},
@@ -18,29 +14,9 @@ LOSSES = [
     {"loss_type": "dapo"},
     {"loss_type": "luspo"},
     {"loss_type": "cispo", "epsilon_high": 1.2},
+    {"loss_type": "vespo"},
+    {"loss_type": "dapo", "top_entropy_quantile": 0.4},
 ]
-
-
-def far_from_the_policy_that_sampled():
-    """Responses of 1 to 5 tokens, with ratios on both sides of every clip."""
-    generator = torch.Generator().manual_seed(0)
-    S, noise, H = torch.randn(3, 6, 5, generator=generator)
-    S = -S.abs()
-    mask = (torch.arange(5) < torch.tensor([5, 4, 3, 2, 1, 5])[:, None]).long()
-    advantage = torch.tensor([1.0, -1.0, 0.5, -0.5, 2.0, -2.0])[:, None]
-    return MicroBatch(
-        row=torch.arange(6),
-        group=torch.arange(6) // 3,
-        prompt_ids=torch.ones_like(mask),
-        prompt_mask=torch.ones_like(mask),
-        response_ids=torch.ones_like(mask),
-        response_mask=mask,
-        rewards=advantage,
-        advantage=advantage,
-        S=S,
-        S_old=S - 0.5 * noise,
-        H=H.abs(),
-    )
 
 
 def own_weights(trainer, micro):
@@ -59,22 +35,30 @@ def own_weights(trainer, micro):
         "num_items_in_batch": micro.response_mask.sum(),
         "old_per_token_logps": micro.S_old,
     }
-    loss = super(Instrumented, trainer)._compute_loss(trainer.model, inputs)
+    loss = super(Observed, trainer)._compute_loss(trainer.model, inputs)
     (gradient,) = torch.autograd.grad(loss, S)
     return -gradient
 
 
 @pytest.mark.parametrize("settings", LOSSES)
-def test_weights_are_the_gradient_of_the_trainers_own_loss(make_trainer, settings):
-    trainer = make_trainer(**settings)
-    micro = far_from_the_policy_that_sampled()
-    found, expected = token_weights(trainer, micro), own_weights(trainer, micro)
-    counted = micro.response_mask.bool()
-    assert (found[~counted] == 0).all()
-    assert (found[counted] == 0).any() == (settings["loss_type"] != "cispo")
-    torch.testing.assert_close(
-        found / found.norm(), expected / expected.norm(), rtol=1e-5, atol=1e-8
-    )
+def test_weights_are_the_gradient_of_the_trainers_own_loss(
+    make_trainer, train, witness, settings
+):
+    """The second pass over a window has ratios away from 1, on both sides of clips."""
+    again = {"num_iterations": 2, "max_steps": 2, "learning_rate": 0.05}
+    trainer = make_trainer(witness, **again, **settings)
+    train(trainer)
+    for micro in witness.micros[4:]:
+        expected, counted = own_weights(trainer, micro), micro.response_mask.bool()
+        assert (micro.alpha[~counted] == 0).all()
+        # All rewards of a group may be equal, which leaves nothing.
+        if expected.norm() == 0:
+            assert micro.alpha.norm() == 0
+            continue
+        found = micro.alpha / micro.alpha.norm()
+        torch.testing.assert_close(
+            found, expected / expected.norm(), rtol=1e-4, atol=1e-6
+        )
 
 
 def test_on_the_policy_that_sampled_every_token_has_ratio_one(
@@ -89,31 +73,3 @@ def test_on_the_policy_that_sampled_every_token_has_ratio_one(
     for name, x in (("tokens", w.abs()), ("responses", w.abs().sum(1))):
         expected = (x.sum() ** 2 / x.square().sum()).item()
         assert log[f"effective_samples/{name}"] == pytest.approx(expected, rel=1e-6)
-
-
-def plain(**changed):
-    return SimpleNamespace(
-        **{
-            "loss_type": "dr_grpo",
-            "top_entropy_quantile": 1.0,
-            "off_policy_mask_threshold": None,
-            "use_vllm": False,
-            "vllm_importance_sampling_correction": True,
-        }
-        | changed
-    )
-
-
-@pytest.mark.parametrize(
-    "changed",
-    [
-        {"loss_type": "vespo"},
-        {"top_entropy_quantile": 0.2},
-        {"off_policy_mask_threshold": 0.1},
-        {"use_vllm": True},
-    ],
-)
-def test_weights_that_are_not_known_are_refused(changed):
-    EffectiveSampleSize().attach(plain())
-    with pytest.raises(InvalidValue, match="leave it out"):
-        EffectiveSampleSize().attach(plain(**changed))

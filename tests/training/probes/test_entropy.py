@@ -91,6 +91,8 @@ def micro_batch(H, mask, group):
         S=H,
         S_old=H,
         H=H,
+        alpha=H,
+        gamma=H,
     )
 
 

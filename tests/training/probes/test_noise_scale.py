@@ -131,6 +131,8 @@ MICRO = MicroBatch(
     S=TABLE,
     S_old=TABLE,
     H=TABLE,
+    alpha=TABLE,
+    gamma=TABLE,
 )
 
 

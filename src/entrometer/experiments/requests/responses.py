@@ -195,6 +195,12 @@ class Recorded(_Grouped):
         """Length limit of a response in the training, in tokens."""
         return _recorded(self.path, self.sha256)[1]
 
+    @property
+    def assumed(self) -> str:
+        """Loss that is assumed, because the file lacks its tokens' weights; else ""."""
+        has_weights = _recorded(self.path, self.sha256)[2]
+        return "" if has_weights else self.intervention or PLAIN
+
     def response_tokens(self, store: Path) -> int:
         """Return the number of tokens of the file's responses."""
         return list_values(self.path, "response_tokens")
@@ -284,7 +290,7 @@ def _from_server(
 
 
 @cache
-def _recorded(path: str, sha256: str) -> tuple[np.ndarray, int]:
+def _recorded(path: str, sha256: str) -> tuple[np.ndarray, int, bool]:
     # The hash is an argument so that a file that was replaced is read again.
     batch = read_update(path)
-    return batch.group, batch.settings.max_tokens
+    return batch.group, batch.settings.max_tokens, batch.alpha is not None

@@ -4,7 +4,7 @@ import math
 from collections import deque
 from collections.abc import Mapping
 from functools import partial
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -44,13 +44,20 @@ class NoiseScale(Instrument):
     Logs `noise_scale/trace`, `noise_scale/signal` ($|G|^2$), and
     `noise_scale/B_simple`, in prompt groups, with `_se`: the ratio of the averages of
     the last `window` updates, for the scale grows during training.
+
+    Where a trainer shuffles responses over micro-batches, as TRL does, groups are torn
+    apart. With `by="response"` the scale is in responses: their spread within an
+    update, which leaves out that the responses of a group share a baseline.
     """
 
-    def __init__(self, *, window: int = 1000) -> None:
+    def __init__(
+        self, *, window: int = 1000, by: Literal["group", "response"] = "group"
+    ) -> None:
         if window < 2:
             raise InvalidValue(
                 f"expected window >= 2 updates to average, got {window}; make it larger"
             )
+        self.by = by
         self._kept: deque[tuple[float, float]] = deque(maxlen=window)
         self._sizes = (0, 0)
         self._handles: list[RemovableHandle] = []
@@ -62,7 +69,7 @@ class NoiseScale(Instrument):
         """Hook the trained parameters."""
         require_complete_parameters(trainer, "NoiseScale")
         micro, group = trainer.args.per_device_train_batch_size, trainer.num_generations
-        if micro % group:
+        if self.by == "group" and micro % group:
             raise InvalidValue(
                 f"expected micro-batches of complete groups of {group} responses, got "
                 f"per_device_train_batch_size={micro}; make it a multiple of {group}"
@@ -91,7 +98,8 @@ class NoiseScale(Instrument):
         """Store the squared norm of this micro-batch's gradient."""
         self._parts.append(_total(self._seen.values(), trainer.accelerator.device))
         self._seen = {}
-        self._b = len(micro.row) // trainer.num_generations
+        each = trainer.num_generations if self.by == "group" else 1
+        self._b = len(micro.row) // each
 
     def update(self, trainer: Any, step: int) -> Mapping[str, float]:
         """Return the moments of this update, and the running ratio."""

@@ -5,7 +5,7 @@
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -47,8 +47,13 @@ class PredictedChange(Instrument):
 
     Logs `predicted_change/predicted`, `predicted_change/observed` and
     `predicted_change/error`, their paired difference, in nats per token, each with
-    `_se`; and `predicted_change/effective_samples` of the observed change.
+    `_se`; `predicted_change/momentum`, the part of the prediction that AdamW's momentum
+    makes, and `predicted_change/batch`, the rest; and
+    `predicted_change/effective_samples` of the observed change.
     """
+
+    last: "Predicted | None" = None
+    """The newest prediction."""
 
     def __init__(
         self,
@@ -72,6 +77,7 @@ class PredictedChange(Instrument):
         self.seed = seed
         self.budget = budget
         self._before: dict[str, Tensor] = {}
+        self._momentum: dict[str, Tensor] = {}
 
     def attach(self, trainer: Any) -> None:
         """Raise if the model cannot be moved and measured."""
@@ -89,6 +95,7 @@ class PredictedChange(Instrument):
         if step % self.every == 0:
             policy = trained_policy(trainer, "PredictedChange")
             self._before = {n: p.clone() for n, p in policy.trained().items()}
+            self._momentum = _momentum(trainer, policy)
         return {}
 
     def updated(self, trainer: Any, step: int) -> Mapping[str, float]:
@@ -97,14 +104,21 @@ class PredictedChange(Instrument):
             return {}
         before, self._before = self._before, {}
         policy = trained_policy(trainer, "PredictedChange")
+        momentum, self._momentum = _faded(trainer, policy, self._momentum), {}
         with _evaluating(policy):
-            linear, change = self._measure(trainer, policy, before, step)
+            linear, carried, change = self._measure(
+                trainer, policy, before, momentum, step
+            )
         m = len(self.prompts)
         predicted = linear_term(_of_all_processes(trainer, linear, m))
+        by_momentum = linear_term(_of_all_processes(trainer, carried, m))
         observed = entropy_change(_of_all_processes(trainer, change, m))
+        self.last = Predicted(step, predicted.value, predicted.standard_error)
         metrics = {}
         for name, x in (
             ("predicted", predicted),
+            ("momentum", by_momentum),
+            ("batch", predicted - by_momentum),
             ("observed", observed),
             ("error", predicted - observed),
         ):
@@ -114,22 +128,28 @@ class PredictedChange(Instrument):
         return metrics
 
     def _measure(
-        self, trainer: Any, policy: Policy, before: Vector, step: int
-    ) -> tuple[PromptSums, PromptSums]:
+        self, trainer: Any, policy: Policy, before: Vector, momentum: Vector, step: int
+    ) -> tuple[PromptSums, PromptSums, PromptSums]:
         after = {name: p.clone() for name, p in policy.trained().items()}
         v = {name: after[name] - before[name] for name in after}
         _put(policy, before)
         try:
             rollouts = self._sample(trainer, policy, step)
             here = passes.forward(policy, rollouts, budget=self.budget)
-            along = passes.jvp(policy, rollouts, [v], budget=self.budget)
+            # Both directions share the forward pass.
+            along = passes.jvp(policy, rollouts, [v, momentum], budget=self.budget)
         finally:
             _put(policy, after)
         there = passes.forward(policy, rollouts, budget=self.budget)
         responses = passes.layout(rollouts)
         weighting = Weighting.PER_DECISION
+        linear, carried = (
+            linear_statistics(responses, here, tangents, weighting=weighting)
+            for tangents in along.tangents
+        )
         return (
-            linear_statistics(responses, here, along.tangents[0], weighting=weighting),
+            linear,
+            carried,
             change_statistics(responses, here, there, weighting=weighting),
         )
 
@@ -146,6 +166,45 @@ class PredictedChange(Instrument):
             max_tokens=trainer.max_completion_length,
             seed=seeds[share],
         )
+
+
+class Predicted(NamedTuple):
+    """A prediction for an update."""
+
+    step: int
+    value: float
+    """Predicted entropy change, nats per token."""
+    standard_error: float
+
+
+def _momentum(trainer: Any, policy: Policy) -> dict[str, Tensor]:
+    """Copy AdamW's first moments before a step, times the learning rate and beta_1."""
+    found: dict[str, Tensor] = {}
+    names = {id(p): name for name, p in policy.model.named_parameters()}
+    for group in trainer.optimizer.param_groups:
+        for p in group["params"]:
+            moment = trainer.optimizer.state.get(p, {}).get("exp_avg")
+            if moment is not None:
+                found[names[id(p)]] = -group["lr"] * group["betas"][0] * moment
+    return found
+
+
+def _faded(trainer: Any, policy: Policy, momentum: Vector) -> dict[str, Tensor]:
+    r"""Return momentum's part of a step, $-\eta\frac{\beta_1}{1-\beta_1^n}Pm$.
+
+    Zero before the first step, and for an optimizer without AdamW's moments.
+    """
+    trained = policy.trained()
+    parts = {name: torch.zeros_like(p) for name, p in trained.items()}
+    hyper = {id(p): g for g in trainer.optimizer.param_groups for p in g["params"]}
+    parameters = dict(policy.model.named_parameters())
+    for name, moment in momentum.items():
+        p = parameters[name]
+        state, group = trainer.optimizer.state[p], hyper[id(p)]
+        n, (beta1, beta2) = float(state["step"]), group["betas"]
+        root = (state["exp_avg_sq"] / (1 - beta2**n)).sqrt() + group["eps"]
+        parts[name] = (moment / (1 - beta1**n) / root).to(p)
+    return parts
 
 
 def _put(policy: Policy, values: Vector) -> None:

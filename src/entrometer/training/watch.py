@@ -1,0 +1,171 @@
+"""Watching a stock TRL trainer: one line before `trainer.train()`."""
+
+import logging
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from accelerate.utils import gather_object
+
+from entrometer.errors import EntrometerError, InvalidValue
+from entrometer.training.instruments import Instrument, MicroBatch, Observed
+from entrometer.training.probes import (
+    EffectiveSampleSize,
+    Entropy,
+    NoiseScale,
+    PredictedChange,
+)
+from entrometer.training.recorder import Recorder
+
+logger = logging.getLogger(__name__)
+
+_EQUAL = 1e-3
+"""Largest advantage that rounding can make of equal rewards."""
+
+
+def watch(
+    trainer: Any,
+    *,
+    predict_every: int = 32,
+    prompts: int = 32,
+    alert_below: float = -0.05,
+) -> Any:
+    """Record every update of a TRL trainer, and log what it does to entropy.
+
+    Call it once before `trainer.train()`. The training itself stays the same to the
+    bit. Every update is written to `updates/` in the trainer's output directory, where
+    `entrometer diagnose` finds it. Logged with the trainer's own metrics, to whatever
+    `report_to` names: entropy with its standard error, effective sample sizes, the
+    share of prompt groups with a signal, the gradient noise scale, and every
+    `predict_every` steps the predicted entropy change of the update, split into the
+    batch's part and momentum's.
+
+    Args:
+        trainer: A `GRPOTrainer` or a subclass, with any reward functions.
+        predict_every: Steps between predictions, which sample responses to some prompts
+            of the training set; 0 for none.
+        prompts: Number of these prompts.
+        alert_below: Raise an alert if an update is predicted to change entropy by less
+            than this, in nats per token: a warning, and an alert of trackio.
+
+    Returns:
+        The same trainer.
+    """
+    kind = type(trainer)
+    if isinstance(trainer, Observed):
+        raise InvalidValue(
+            f"expected a trainer that is not watched yet, got a {kind.__name__}; call "
+            "watch once"
+        )
+    needed = ("_compute_loss", "_get_per_token_logps_and_entropies", "num_generations")
+    lacking = [name for name in needed if not hasattr(trainer, name)]
+    if lacking:
+        raise InvalidValue(
+            f"expected TRL's GRPOTrainer or a subclass of it, got a {kind.__name__} "
+            f"without {lacking[0]}; make the trainer first, then watch it"
+        )
+    # A subclass made on the spot: methods of any trainer are observed where they are.
+    trainer.__class__ = type(f"Watched{kind.__name__}", (Observed, kind), {})
+    instruments: list[Instrument] = [
+        Recorder(),
+        Entropy(),
+        EffectiveSampleSize(),
+        GroupSignal(),
+        _IfPossible(NoiseScale(by="response")),
+    ]
+    if predict_every:
+        held_out = _prompts(trainer, prompts)
+        predicted = PredictedChange(every=predict_every, prompts=held_out)
+        instruments += [_IfPossible(predicted), _Alert(predicted, alert_below)]
+    trainer.observe(instruments)
+    return trainer
+
+
+class GroupSignal(Instrument):
+    """Logs `signal/groups`: the share of prompt groups whose rewards differ."""
+
+    def __init__(self) -> None:
+        self._rows: list[tuple[int, float]] = []
+
+    def micro_step(self, trainer: Any, micro: MicroBatch) -> None:
+        """Store the largest advantage of each response."""
+        largest = micro.advantage.abs().amax(dim=1).tolist()
+        self._rows += zip(micro.group.tolist(), largest, strict=True)
+
+    def update(self, trainer: Any, step: int) -> Mapping[str, float]:
+        """Return the share of the update's groups with a signal."""
+        rows: list[tuple[int, float]] = gather_object(self._rows)
+        self._rows = []
+        groups: dict[int, float] = {}
+        for group, advantage in rows:
+            groups[group] = max(groups.get(group, 0.0), advantage)
+        return {"signal/groups": float(np.mean([x > _EQUAL for x in groups.values()]))}
+
+
+class _IfPossible(Instrument):
+    """An instrument that is left out, with a word, where it cannot measure."""
+
+    def __init__(self, instrument: Instrument) -> None:
+        self.instrument: Instrument | None = instrument
+
+    def attach(self, trainer: Any) -> None:
+        assert self.instrument is not None
+        try:
+            self.instrument.attach(trainer)
+        except EntrometerError as error:
+            # A training must not end because a probe cannot look at it.
+            logger.warning("not logged: %s", error)
+            self.instrument = None
+
+    def micro_step(self, trainer: Any, micro: MicroBatch) -> None:
+        if self.instrument is not None:
+            self.instrument.micro_step(trainer, micro)
+
+    def update(self, trainer: Any, step: int) -> Mapping[str, float]:
+        return {} if self.instrument is None else self.instrument.update(trainer, step)
+
+    def updated(self, trainer: Any, step: int) -> Mapping[str, float]:
+        return {} if self.instrument is None else self.instrument.updated(trainer, step)
+
+
+class _Alert(Instrument):
+    """Raises an alert when an update is predicted to drain more than a threshold."""
+
+    def __init__(self, predicted: PredictedChange, below: float) -> None:
+        self.predicted = predicted
+        self.below = below
+
+    def updated(self, trainer: Any, step: int) -> Mapping[str, float]:
+        found = self.predicted.last
+        if found is None or found.step != step or not found.value < self.below:
+            return {}
+        text = (
+            f"step {step}: entropy is predicted to change by {found.value:+.3g} ± "
+            f"{found.standard_error:.1g} nats per token in one update, below "
+            f"{self.below:g}; run `entrometer diagnose` on the checkpoint"
+        )
+        if trainer.accelerator.is_main_process:
+            logger.warning("%s", text)
+            _alert_of_trackio(trainer, text)
+        return {}
+
+
+def _alert_of_trackio(trainer: Any, text: str) -> None:
+    if "trackio" in trainer.args.report_to:
+        import trackio  # type: ignore[import-not-found]
+
+        trackio.alert(title="Entropy drains", text=text)
+
+
+def _prompts(trainer: Any, count: int) -> list[list[int]]:
+    """Return token ids of some prompts, evenly from the training set."""
+    data = trainer.train_dataset
+    if data is None or not hasattr(data, "__len__"):
+        raise InvalidValue(
+            "expected a training set with a length, to take prompts for predictions "
+            "from, got a stream; pass predict_every=0"
+        )
+    rows = np.linspace(0, len(data) - 1, min(count, len(data))).astype(int)
+    texts = [data[int(i)]["prompt"] for i in dict.fromkeys(rows.tolist())]
+    # TRL's own method, so that chat templates and tools are applied as in training.
+    return [list(ids) for ids in trainer._tokenize_prompts(texts)[0]]
