@@ -165,9 +165,7 @@ def train(out: Path, settings: dict[str, Any]) -> Truth:
         named = trainer.model.named_parameters()
         return {n: p.detach().double().clone() for n, p in named if p.requires_grad}
 
-    from transformers import PrinterCallback, TrainerCallback
-
-    trainer.remove_callback(PrinterCallback)
+    from transformers import TrainerCallback
 
     class Keep(TrainerCallback):
         def on_pre_optimizer_step(self, *_: Any, **__: Any) -> None:
@@ -197,6 +195,7 @@ def make_trainer(out: Path, settings: dict[str, Any]) -> Any:
     """A stock trainer of the tiny policy, with rewards of its own."""
     from datasets import Dataset
     from peft import LoraConfig
+    from transformers import PrinterCallback
     from trl import GRPOConfig, GRPOTrainer
 
     from entrometer.policy import save_tiny, tiny_policy
@@ -236,7 +235,7 @@ def make_trainer(out: Path, settings: dict[str, Any]) -> Any:
     } | settings
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return GRPOTrainer(
+        trainer = GRPOTrainer(
             model=str(base),
             processing_class=tiny_policy().tokenizer,
             reward_funcs=rewards,
@@ -244,6 +243,8 @@ def make_trainer(out: Path, settings: dict[str, Any]) -> Any:
             train_dataset=Dataset.from_dict({"prompt": prompts}),
             peft_config=adapter,
         )
+    trainer.remove_callback(PrinterCallback)
+    return trainer
 
 
 def letters(completions: list[str], **_: object) -> list[float]:

@@ -28,17 +28,17 @@ def step_times() -> tuple[float, dict[str, Any]]:
     The two take turns, and the first of a round is the second of the next. Every
     response has the same length, so that all steps do the same work.
     """
-    from entrometer.training import Recorder
-    from entrometer.training.probes import Entropy, NoiseScale, PredictedChange
+    import entrometer as em
+    from entrometer.training.probes import PredictedChange
 
     torch.set_num_threads(2)
     with TemporaryDirectory() as directory, warnings.catch_warnings():
         warnings.simplefilter("ignore")
         folder = Path(directory)
-        bare = make_trainer(folder / "bare", None)
-        watched = make_trainer(
-            folder / "watched", [Recorder(), NoiseScale(), Entropy()]
-        )
+        bare = make_trainer(folder / "bare")
+        watched = em.watch(make_trainer(folder / "watched"), predict_every=0)
+        for trainer in (bare, watched):
+            keep_time(trainer)
         pairs = []
         for i in range(WARM_UP + ROUNDS):
             order = (bare, watched) if i % 2 else (watched, bare)
@@ -84,20 +84,13 @@ def seconds(trainer: Any) -> float:
     return taken
 
 
-def make_trainer(directory: Path, instruments: list[Any] | None) -> Any:
-    """TRL's own trainer for one step, with instruments or as it is."""
+def make_trainer(directory: Path) -> Any:
+    """TRL's own trainer for one step."""
     from datasets import Dataset
     from trl import GRPOConfig, GRPOTrainer
 
-    from entrometer.training.instruments import Instrumented
-
-    class Watched(Instrumented, GRPOTrainer):  # type: ignore[misc]
-        pass
-
     policy = smollm2()
-    kind = GRPOTrainer if instruments is None else Watched
-    watching = {} if instruments is None else {"instruments": instruments}
-    trainer: Any = kind(
+    trainer: Any = GRPOTrainer(
         model=policy.model,
         processing_class=policy.tokenizer,
         args=GRPOConfig(
@@ -122,13 +115,15 @@ def make_trainer(directory: Path, instruments: list[Any] | None) -> Any:
             {"prompt": questions(policy.tokenizer, PROMPTS, seed=0)}
         ),
         reward_funcs=digits,
-        **watching,
     )
     trainer.remove_callback(PrinterCallback)
-    # Added last, so that it stops when the instruments have done their part.
+    return trainer
+
+
+def keep_time(trainer: Any) -> None:
+    """Add a stopwatch, last: it stops when the instruments have done their part."""
     trainer.stopwatch = Stopwatch()
     trainer.add_callback(trainer.stopwatch)
-    return trainer
 
 
 def questions(tokenizer: Any, count: int, *, seed: int) -> list[str]:

@@ -81,10 +81,9 @@ def test_a1_a_recorded_batch_with_all_advantages_0_has_no_signal(
     (copied / "checkpoint-2").symlink_to(trained / "checkpoint-2")
     batch = read_update(update_path(trained, 3))
     (copied / "updates").mkdir()
-    write_update(
-        update_path(copied, 3),
-        replace(batch, advantage=tuple(np.zeros_like(a) for a in batch.advantage)),
-    )
+    zeros = tuple(np.zeros_like(a) for a in batch.advantage)
+    nothing = replace(batch, advantage=zeros, alpha=zeros, gamma=zeros)
+    write_update(update_path(copied, 3), nothing)
     found = run_verb("measure", copied, 2, tmp_path, capsys, *SMALL)
     assert found["sentences"][0].startswith("No signal: checkpoint-2, recorded")
 

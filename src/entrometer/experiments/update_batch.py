@@ -94,7 +94,7 @@ class Batch:
     def groups_with_signal(self) -> tuple[int, int]:
         """Number of prompt groups whose advantages are not all 0, and of all groups.
 
-        Tokens that the loss does not count are left out. If all rewards of a group are
+        Tokens without weight in the loss are left out. If all rewards of a group are
         equal, an advantage up to 1e-3 is the rounding of their mean, which dividing by
         a standard deviation of about 0 can enlarge: such a group has no signal.
         """
@@ -102,7 +102,9 @@ class Batch:
         largest, lowest = np.zeros(prompts.size), np.full(prompts.size, np.inf)
         highest = np.full(prompts.size, -np.inf)
         of_token = np.repeat(group, self.rollouts.length)
-        np.maximum.at(largest, of_token, np.abs(self.advantage) * self.counted)
+        # An advantage without a weight, as of a clipped token, is no signal.
+        weighed = self.counted & ((self.alpha != 0) | (self.gamma != 0))
+        np.maximum.at(largest, of_token, np.abs(self.advantage) * weighed)
         # An unscored response (NaN) makes both ends NaN, which are not equal.
         np.minimum.at(lowest, group, self.rollouts.reward)
         np.maximum.at(highest, group, self.rollouts.reward)

@@ -26,8 +26,8 @@ _EQUAL = 1e-3
 def watch(
     trainer: Any,
     *,
-    predict_every: int = 32,
-    prompts: int = 32,
+    predict_every: int = 64,
+    prompts: int = 16,
     alert_below: float = -0.05,
 ) -> Any:
     """Record every update of a TRL trainer, and log what it does to entropy.
