@@ -9,7 +9,7 @@ from typing import Any
 from entrometer.errors import InvalidValue, nearest_name
 from entrometer.experiments.config import CheckpointConfig, ExperimentConfig
 from entrometer.experiments.experiment import Experiment
-from entrometer.runs import IncompleteDirectory, verify
+from entrometer.runs import IncompleteDirectory, read_update, update_path, verify
 from entrometer.runs import checkpoints as run_checkpoints
 from entrometer.runs.finished import is_training
 from entrometer.text import plain
@@ -48,10 +48,13 @@ def trained_settings(
     settings: dict[str, Any] = dict(_UNKNOWN)
     first: Path | None = None
     for parent in dict.fromkeys(Path(path).parent for path in checkpoints):
-        if not is_training(parent):
-            continue
-        trained = read_config(parent)
-        own = {name: getattr(trained, name) for name in _TRAINED if name in names}
+        if is_training(parent):
+            trained = read_config(parent)
+            own = {name: getattr(trained, name) for name in _TRAINED if name in names}
+        else:
+            own = _UNKNOWN | {k: v for k, v in _recorded(parent).items() if k in names}
+            if own == _UNKNOWN:
+                continue
         if first is not None and own != settings:
             name = next(n for n in own if own[n] != settings[n])
             raise InvalidValue(
@@ -61,6 +64,18 @@ def trained_settings(
             )
         settings, first = own, parent
     return settings
+
+
+def _recorded(run: Path) -> dict[str, Any]:
+    """Return the settings that the recorded updates of a watched training say."""
+    first = min(update_path(run, 0).parent.glob("step-*.parquet"), default=None)
+    if first is None:
+        return {}
+    recorded = read_update(first).settings
+    found = {n: getattr(recorded, n) for n in ("temperature", "max_tokens")}
+    if recorded.max_grad_norm is not None:
+        found["max_grad_norm"] = recorded.max_grad_norm
+    return found
 
 
 def expanded(checkpoints: Sequence[str]) -> tuple[str, ...]:
@@ -131,10 +146,12 @@ def require_known(
                 f"expected a checkpoint in {path}, got no such directory; "
                 f"name one that exists.{nearest_name(path.name, beside)}"
             )
-    for name, unknown in _UNKNOWN.items():
-        if settings[name] == unknown:
-            setting = prefix + (name.replace("_", "-") if prefix else name)
-            raise InvalidValue(
-                f"expected {setting}, because {Path(checkpoints[0]).parent} has no "
-                f"config.json of a training that says it; give {setting}"
-            )
+    missing = [name for name, value in _UNKNOWN.items() if settings[name] == value]
+    if missing:
+        names = [n.replace("_", "-") if prefix else n for n in missing]
+        listed = " and ".join(prefix + name for name in names)
+        parent = Path(checkpoints[0]).parent
+        raise InvalidValue(
+            f"expected {listed}, got neither a training's config.json in {parent} nor "
+            f"recorded updates in {parent / 'updates'} that say it; give {listed}"
+        )

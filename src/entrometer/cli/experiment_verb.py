@@ -186,7 +186,11 @@ def _print_estimate(
         as_json: Print one JSON object instead of text.
     """
     rest = start * (1 + _REPORT)
-    gpu_hours = 0.0 if config.device == "cpu" else estimate.seconds / 3600
+    # Loaded by the estimate already.
+    from entrometer.policy.precision import as_device
+
+    device = str(as_device(config.device))
+    gpu_hours = 0.0 if device == "cpu" else estimate.seconds / 3600
     if as_json:
         print_json(
             {
@@ -220,7 +224,7 @@ def _print_estimate(
             f"{sum(lengths) / len(lengths):.0f} tokens"
         )
     print(f"time: about {clock(estimate.seconds + rest)}{how}")
-    print(f"GPU-hours: {gpu_hours:.3g} on {plain(config.device)}")
+    print(f"GPU-hours: {gpu_hours:.3g} on {plain(device)}")
     if estimate.timing is not None:
         print(_memory_line(config, estimate.timing, estimate))
 

@@ -14,6 +14,7 @@ from entrometer.policy.adapter import CONFIG as ADAPTER_CONFIG
 from entrometer.policy.adapter import base_of
 from entrometer.policy.checkpoint import weights_key
 from entrometer.policy.optimizer_state import optimizer_key
+from entrometer.policy.precision import as_device
 from entrometer.runs import present, read_update, response_seeds, update_path, verified
 from entrometer.runs.content import content_key, file_sha256
 from entrometer.runs.updates import require_usable
@@ -35,7 +36,7 @@ def subject_of(
         path=str(path),
         base=config.policy,
         precision=config.precision,
-        device=config.device,
+        device=str(as_device(config.device)),
         weights=weights_key(path, config.policy),
         optimizer=optimizer_key(path / "optimizer.pt") if with_optimizer else "",
     )

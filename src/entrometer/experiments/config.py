@@ -50,8 +50,9 @@ class CheckpointConfig:
     shard: int = 32
     """Responses per shard: the most work that is lost when a run is stopped."""
 
-    device: str = "cpu"
-    """Device that the policy runs on, such as `cpu` or `cuda`."""
+    device: str = "auto"
+    """Device that the policy runs on, such as `cpu` or `cuda`; `auto` for this machine's
+    accelerator, or the CPU if it has none."""
 
     sampler: str | None = None
     """Address of a vLLM server that draws the responses, such as http://127.0.0.1:8000;

@@ -40,7 +40,13 @@ def as_precision(precision: Precision | str) -> Precision:
 
 
 def as_device(device: torch.device | str) -> torch.device:
-    """Return the torch device; raise `InvalidValue` if this machine lacks it."""
+    """Return the torch device; raise `InvalidValue` if this machine lacks it.
+
+    `auto` is the accelerator of this machine, or the CPU without one.
+    """
+    if device == "auto":
+        found = torch.accelerator.is_available()
+        device = torch.accelerator.current_accelerator() if found else "cpu"
     try:
         return torch.empty(0, device=device).device
     except (RuntimeError, AssertionError) as error:
