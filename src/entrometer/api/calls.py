@@ -14,6 +14,7 @@ from entrometer.api.settings import (
     require_known,
     run_directory,
     trained_settings,
+    with_own_prompts,
 )
 from entrometer.errors import InvalidValue, nearest_name
 from entrometer.experiments.experiment import experiment
@@ -86,6 +87,7 @@ def run(
     chosen = defaults | {"split": record.config.split} | settings
     require_known(paths, chosen)
     config = record.config(checkpoints=paths, **as_settings(chosen))
+    config = with_own_prompts(config)
     directory = run_directory(record, config) if run is None else Path(run)
     with Ticker(log=directory / "progress.log") as ticker:
         run_experiment(

@@ -2,9 +2,9 @@
 
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from entrometer.errors import InvalidValue, nearest_name
 from entrometer.experiments.config import CheckpointConfig, ExperimentConfig
@@ -12,6 +12,8 @@ from entrometer.experiments.experiment import Experiment
 from entrometer.runs import IncompleteDirectory, read_update, update_path, verify
 from entrometer.runs import checkpoints as run_checkpoints
 from entrometer.runs.finished import is_training
+from entrometer.tasks.own import OWN
+from entrometer.tasks.registry import task
 from entrometer.text import plain
 from entrometer.training.config import read_config
 
@@ -26,6 +28,8 @@ _TRAINED = (
     "max_grad_norm",
     "intervention",
 )
+
+Config = TypeVar("Config", bound=CheckpointConfig)
 
 _NAMED = 4
 """Most checkpoints that the name of a run directory lists."""
@@ -75,7 +79,18 @@ def _recorded(run: Path) -> dict[str, Any]:
     found = {n: getattr(recorded, n) for n in ("temperature", "max_tokens")}
     if recorded.max_grad_norm is not None:
         found["max_grad_norm"] = recorded.max_grad_norm
-    return found
+    return found | {"task": OWN}
+
+
+def with_own_prompts(config: Config) -> Config:
+    """Return a config with the user's own prompts, all of them, if it names none."""
+    if config.prompts_file is not None:
+        config = replace(config, task=OWN)
+    if config.task != OWN:
+        return config
+    judge = task(OWN, **config.task_settings())
+    available = len(judge.problems(config.split, None))
+    return replace(config, problems=min(config.problems, available))
 
 
 def expanded(checkpoints: Sequence[str]) -> tuple[str, ...]:
@@ -147,6 +162,8 @@ def require_known(
                 f"name one that exists.{nearest_name(path.name, beside)}"
             )
     missing = [name for name, value in _UNKNOWN.items() if settings[name] == value]
+    if settings.get("prompts_file") and "task" in missing:
+        missing.remove("task")
     if missing:
         names = [n.replace("_", "-") if prefix else n for n in missing]
         listed = " and ".join(prefix + name for name in names)

@@ -16,6 +16,7 @@ from entrometer.api.settings import (
     require_some,
     run_directory,
     trained_settings,
+    with_own_prompts,
 )
 from entrometer.cli.flags import ExperimentFlags, parse
 from entrometer.errors import InvalidValue
@@ -113,7 +114,7 @@ def resolve(
     flags = replace(flags, checkpoints=expanded(flags.checkpoints))
     settings = {f.name: getattr(flags, f.name) for f in fields(experiment.config)}
     require_known(flags.checkpoints, settings, prefix="--")
-    return flags, experiment.config(**settings)
+    return flags, with_own_prompts(experiment.config(**settings))
 
 
 def engine_of(flags: ExperimentFlags) -> "Engine | None":

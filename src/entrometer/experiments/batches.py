@@ -16,9 +16,10 @@ from entrometer.policy.checkpoint import weights_key
 from entrometer.policy.optimizer_state import optimizer_key
 from entrometer.policy.precision import as_device
 from entrometer.runs import present, read_update, response_seeds, update_path, verified
-from entrometer.runs.content import content_key, file_sha256
+from entrometer.runs.content import code_key, content_key, file_sha256
 from entrometer.runs.updates import require_usable
 from entrometer.tasks import task
+from entrometer.tasks.own import reward_function
 from entrometer.tasks.registry import Split, task_code
 
 
@@ -167,7 +168,9 @@ def draw(
         temperature=config.temperature,
         max_tokens=config.max_tokens,
         format_weight=format_weight,
-        code=task_code(config.task),
+        code=code_key(reward_function(config.reward))
+        if config.reward
+        else task_code(config.task),
         sampled_by="vllm" if config.sampler else "policy",
         server=config.sampler or "",
     )

@@ -3,9 +3,11 @@
 import math
 import re
 from dataclasses import dataclass
+from pathlib import Path
 from typing import ClassVar, Literal
 
 from entrometer.errors import MOST, InvalidValue, require_address, require_types
+from entrometer.tasks.own import OWN
 from entrometer.tasks.registry import Split
 
 PrecisionName = Literal["float32", "float64", "bfloat16"]
@@ -25,6 +27,15 @@ class CheckpointConfig:
 
     task: str = "arithmetic"
     """Name of the task."""
+
+    prompts_file: str | None = None
+    """Prompts of your own: JSON lines with `prompt`, or a directory of `datasets`. By
+    default the task's, or the recorded ones of a watched training without the measured
+    update's."""
+
+    reward: str | None = None
+    """Reward of responses to these prompts, as `module:function` with the arguments of
+    TRL's reward functions; without one, nothing about reward is measured."""
 
     level: str | None = None
     """Level of the task, if it has levels."""
@@ -51,7 +62,7 @@ class CheckpointConfig:
     """Responses per shard: the most work that is lost when a run is stopped."""
 
     device: str = "auto"
-    """Device that the policy runs on, such as `cpu` or `cuda`; `auto` for this machine's
+    """Device that the policy runs on, such as `cpu` or `cuda`; `auto` for the machine's
     accelerator, or the CPU if it has none."""
 
     sampler: str | None = None
@@ -96,7 +107,19 @@ class CheckpointConfig:
 
     def task_settings(self) -> dict[str, str]:
         """Return the task's arguments besides its name: its `level`, if one is set."""
-        return {} if self.level is None else {"level": self.level}
+        if self.task != OWN:
+            return {} if self.level is None else {"level": self.level}
+        first = Path(self.checkpoints[0])
+        numbers = [Path(path).name.rpartition("-")[2] for path in self.checkpoints]
+        # The updates that are measured follow the checkpoints.
+        measured = [str(int(n) + 1) for n in numbers if n.isdigit()]
+        settings = {
+            "updates": str(first.parent / "updates"),
+            "exclude": ",".join(measured),
+            "prompts_file": self.prompts_file or "",
+            "reward": self.reward or "",
+        }
+        return {name: value for name, value in settings.items() if value}
 
     def recorded_steps(self, steps: int) -> list[int]:
         """Return no steps: these settings read no batch that training recorded."""

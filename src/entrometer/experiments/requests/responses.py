@@ -36,7 +36,8 @@ from entrometer.runs import (
     write_rollouts,
 )
 from entrometer.runs.parquet import list_values
-from entrometer.tasks import task
+from entrometer.tasks import Problem, Task, task
+from entrometer.tasks.own import Own
 from entrometer.tasks.registry import Split
 
 
@@ -131,7 +132,7 @@ class Draw(Request, _Grouped):
         every = judge.problems(Split(self.split), max(self.problems) + 1)
         problems = [every[i] for i in self.problems]
         # Tokenized here: the plan loads no tokenizer.
-        prompts = [policy.tokenizer(judge.prompt(p))["input_ids"] for p in problems]
+        prompts = [_token_ids(judge, p, policy.tokenizer) for p in problems]
         settings: dict[str, Any] = {
             "prompt_ids": self.problems,
             "temperature": self.temperature,
@@ -144,11 +145,15 @@ class Draw(Request, _Grouped):
             )
         else:
             rollouts = sample(policy, prompts, **settings)
-        scores = [
-            judge.score(problem, text)
-            for problem, text in zip(problems, rollouts.text, strict=True)
-        ]
-        rewards = [score.answer + self.format_weight * score.format for score in scores]
+        if isinstance(judge, Own):
+            texts = [
+                policy.tokenizer.decode(p, skip_special_tokens=True) for p in prompts
+            ]
+            rewards = judge.rewards(problems, texts, rollouts.text)
+        else:
+            pairs = zip(problems, rollouts.text, strict=True)
+            scores = [judge.score(problem, text) for problem, text in pairs]
+            rewards = [s.answer + self.format_weight * s.format for s in scores]
         # The content key, not the path: the directory may be moved.
         sampler = replace(rollouts.sampler, model=self.subject.weights)
         scored = replace(rollouts, reward=np.array(rewards, float), sampler=sampler)
@@ -253,6 +258,13 @@ def read_batch(batch: Responses, store: Path) -> Batch:
         return sampled_batch(read_rollouts(batch.path(store)))
     assert isinstance(batch, Recorded), batch
     return recorded_batch(read_update(batch.path), batch.intervention or PLAIN)
+
+
+def _token_ids(judge: Task, problem: Problem, tokenizer: Any) -> list[int]:
+    if isinstance(judge, Own):
+        return judge.token_ids(problem, tokenizer)
+    ids: list[int] = tokenizer(judge.prompt(problem))["input_ids"]
+    return ids
 
 
 # Bfloat16 in the server differs by about 0.02 nats per token from float32 here, another

@@ -1,0 +1,228 @@
+"""A user's own prompts and reward: recorded by a training, or in a file."""
+
+import importlib
+import json
+import math
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from random import Random
+from typing import Any
+
+from entrometer.errors import InvalidValue
+from entrometer.tasks.registry import Problem, Score, Split, first_problems, register
+
+OWN = "own"
+"""Name of the task."""
+
+LARGEST_FILE = 2**28  #: Most bytes of a file of prompts.
+
+Reward = Callable[..., Sequence[float | None]]
+"""A reward function of TRL: called with `prompts`, `completions` and columns."""
+
+
+@dataclass(frozen=True, slots=True)
+class OwnProblem(Problem):
+    """A prompt of the user's, as token ids, as text, or as chat messages."""
+
+    tokens: tuple[int, ...] = ()  #: Token ids; empty for a prompt from a file.
+    messages: str = ""  #: Chat messages as JSON; empty for plain text.
+    columns: str = "{}"  #: The other columns of a row of the file, as JSON.
+
+
+@register(OWN)
+@dataclass(frozen=True)
+class Own:
+    """Prompts of recorded updates or of a file, and a reward function of the user's.
+
+    Recorded prompts are held out: those of the steps in `exclude` are left out.
+    """
+
+    updates: str = ""  #: Directory of recorded updates.
+    exclude: str = ""  #: Steps whose prompts are left out, with commas between them.
+    prompts_file: str = ""  #: JSON lines with `prompt`, or a directory of `datasets`.
+    reward: str = ""  #: Reward function as `module:function`; empty for none.
+    name = OWN
+
+    def problems(self, split: Split, count: int | None = None) -> Sequence[OwnProblem]:
+        """Return the first `count` prompts; the two splits have the same."""
+        if self.prompts_file:
+            every = _of_file(self.prompts_file)
+        else:
+            steps = frozenset(int(s) for s in self.exclude.split(",") if s)
+            every = _of_updates(self.updates, steps)
+        return first_problems(every, split, count)
+
+    def prompt(self, problem: Problem) -> str:
+        """Return the prompt as text; the messages or token ids if it has no text."""
+        own = _own(problem)
+        return own.question or own.messages or " ".join(map(str, own.tokens))
+
+    def token_ids(self, problem: Problem, tokenizer: Any) -> list[int]:
+        """Return the prompt's token ids: recorded ones, or by the chat template."""
+        own = _own(problem)
+        if own.tokens:
+            return list(own.tokens)
+        if not own.messages:
+            return list(tokenizer(own.question)["input_ids"])
+        if tokenizer.chat_template is None:
+            raise InvalidValue(
+                "expected a tokenizer with a chat template, which prompts of messages "
+                "need, got none; give prompts as text, or add a template"
+            )
+        chat = json.loads(own.messages)
+        ids = tokenizer.apply_chat_template(chat, add_generation_prompt=True)
+        # Some versions return the ids with their mask.
+        return list(ids["input_ids"] if hasattr(ids, "keys") else ids)
+
+    def demonstration(self, problem: Problem, random: Random) -> str:
+        """Raise: a user's prompts have no demonstrations."""
+        raise InvalidValue(
+            "expected a task with demonstrations for imitation, got prompts of your "
+            "own; set --imitation.steps 0"
+        )
+
+    def score(self, problem: Problem, response: str) -> Score:
+        """Return the reward of one response as the answer's score."""
+        (reward,) = self.rewards([problem], [self.prompt(problem)], [response])
+        return Score(reward, 0.0)
+
+    def rewards(
+        self,
+        problems: Sequence[Problem],
+        texts: Sequence[str],
+        responses: Sequence[str],
+    ) -> list[float]:
+        """Return the rewards of responses; NaN without a reward function.
+
+        `texts` are the prompts as text. As with TRL, the function gets messages in
+        place of texts if the prompt is a chat.
+        """
+        if not self.reward:
+            return [math.nan] * len(responses)
+        chats = [_own(problem).messages for problem in problems]
+        prompts = [json.loads(c) if c else t for c, t in zip(chats, texts, strict=True)]
+        completions = [
+            [{"role": "assistant", "content": r}] if c else r
+            for c, r in zip(chats, responses, strict=True)
+        ]
+        rows = [json.loads(_own(p).columns) for p in problems]
+        names = {name for row in rows for name in row}
+        columns = {name: [row.get(name) for row in rows] for name in sorted(names)}
+        found = reward_function(self.reward)(
+            prompts=prompts, completions=completions, **columns
+        )
+        if len(found) != len(responses):
+            raise InvalidValue(
+                f"expected {len(responses)} rewards from {self.reward}, one per "
+                f"completion, got {len(found)}; return a list of that length"
+            )
+        return [math.nan if r is None else float(r) for r in found]
+
+
+def reward_function(text: str) -> Reward:
+    """Return the function that `module:function` names; the module may be a file here.
+
+    The user names it on the command line, so its code is trusted.
+    """
+    module, colon, name = text.partition(":")
+    if not (module and colon and name):
+        raise InvalidValue(
+            f"expected a reward as module:function, got {text!r}; write for example "
+            "--reward rewards:correct for `def correct(...)` in rewards.py"
+        )
+    # As `python -m` does: a module beside the user's scripts is found.
+    if "" not in sys.path:
+        sys.path.insert(0, "")
+    try:
+        function: Reward = getattr(importlib.import_module(module), name)
+    except (ImportError, AttributeError) as error:
+        raise InvalidValue(
+            f"expected the reward {text}, got {type(error).__name__}: {error}; start "
+            "where the module can be imported, and name a function of it"
+        ) from error
+    return function
+
+
+@lru_cache(maxsize=8)
+def _of_updates(directory: str, exclude: frozenset[int]) -> tuple[OwnProblem, ...]:
+    # Imported here, because tasks and their verifier work without NumPy and pyarrow.
+    from entrometer.runs import read_update
+
+    prompts: dict[int, tuple[int, ...]] = {}
+    measured: set[int] = set()
+    for path in sorted(Path(directory).glob("step-*.parquet")):
+        batch = read_update(path)
+        named = zip(batch.prompt.tolist(), batch.prompt_tokens, strict=True)
+        prompts |= {name: tuple(tokens.tolist()) for name, tokens in named}
+        if batch.settings.step in exclude:
+            measured |= set(batch.prompt.tolist())
+    held_out = [tokens for name, tokens in prompts.items() if name not in measured]
+    if not held_out:
+        raise InvalidValue(
+            f"expected recorded prompts in {directory} besides those of the measured "
+            f"update, got {len(prompts)} in all; train more steps, or give "
+            "--prompts-file"
+        )
+    return tuple(
+        OwnProblem(i, "", "", tokens=tokens) for i, tokens in enumerate(held_out)
+    )
+
+
+@lru_cache(maxsize=8)
+def _of_file(path: str) -> tuple[OwnProblem, ...]:
+    rows = _rows(Path(path).expanduser())
+    problems = []
+    for i, row in enumerate(rows):
+        prompt = row.get("prompt") if isinstance(row, dict) else None
+        if not isinstance(prompt, str | list) or not prompt:
+            raise InvalidValue(
+                f"{path}:{i + 1}: expected a `prompt`, as text or as chat messages, "
+                f"got {str(prompt)[:80]!r}; add the column"
+            )
+        chat = json.dumps(prompt) if isinstance(prompt, list) else ""
+        rest = {k: v for k, v in row.items() if k != "prompt"}
+        text = "" if chat else str(prompt)
+        columns = json.dumps(rest, default=str, sort_keys=True)
+        problems.append(OwnProblem(i, text, columns, messages=chat, columns=columns))
+    if not problems:
+        raise InvalidValue(f"{path}: expected at least one prompt, got none; add some")
+    return tuple(problems)
+
+
+def _rows(path: Path) -> list[Any]:
+    if path.is_dir():
+        from datasets import load_from_disk
+
+        loaded: Any = load_from_disk(str(path))
+        return list(loaded.get("train", loaded) if isinstance(loaded, dict) else loaded)
+    if not path.is_file():
+        raise InvalidValue(f"expected prompts in {path}, got no such file; name it")
+    if path.stat().st_size > LARGEST_FILE:
+        raise InvalidValue(
+            f"{path}: expected at most {LARGEST_FILE} bytes, got "
+            f"{path.stat().st_size}; use a part of it"
+        )
+    rows = []
+    for number, line in enumerate(path.read_text("utf-8").splitlines(), 1):
+        if not line.strip():
+            continue
+        try:
+            rows.append(json.loads(line))
+        except (ValueError, RecursionError) as error:
+            raise InvalidValue(
+                f"{path}:{number}: expected a JSON object with `prompt` ({error}); "
+                "correct the line"
+            ) from error
+    return rows
+
+
+def _own(problem: Problem) -> OwnProblem:
+    if not isinstance(problem, OwnProblem):
+        raise InvalidValue(
+            f"expected a problem of the task {OWN!r}, got {type(problem).__name__}; "
+            "take it from `problems`"
+        )
+    return problem
