@@ -31,6 +31,8 @@ def table(
 
 def interval(value: float, low: float, high: float, *, scale: float = 1.0) -> str:
     """Return the text `value [low, high]`, each number times `scale`, in 3 digits."""
+    if math.isnan(value):
+        return "not known"
     value, low, high = (scale * x for x in (value, low, high))
     return f"{value:+.3g} [{low:+.3g}, {high:+.3g}]"
 

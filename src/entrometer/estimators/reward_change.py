@@ -19,13 +19,23 @@ prompt ("group", needs at least two responses), or over all other prompts ("batc
 
 
 def reward_change_statistics(
-    responses: Responses, reward: Float[np.ndarray, " N"], here: Tables, there: Tables
+    responses: Responses,
+    reward: Float[np.ndarray, " N"],
+    here: Tables,
+    there: Tables,
+    *,
+    weight: Float[np.ndarray, " N"] | None = None,
 ) -> PromptSums:
-    r"""Return per-prompt sums for a change of reward: $x = w - 1$ of each response."""
+    r"""Return per-prompt sums for a change of reward: $x = w - 1$ of each response.
+
+    `weight` is an importance weight of each response if another policy sampled it;
+    every sum is weighted, so that `reward_change` is self-normalised.
+    """
     log_w = responses.total(np.asarray(there.S, np.float64) - here.S)
     w = np.exp(log_w)
+    x, largest = np.expm1(log_w), float(w.max())
     return _statistics(
-        responses, reward, np.expm1(log_w), largest_weight=float(w.max()), w=w, w2=w**2
+        responses, reward, x, weight, largest_weight=largest, w=w, w2=w**2
     )
 
 
@@ -77,10 +87,13 @@ def reward_gradient_weights(
     whole: PromptSums,
     *,
     baseline: RewardBaseline = "group",
+    weight: Float[np.ndarray, " N"] | None = None,
 ) -> GradientWeights:
     r"""Return the weights whose vjp is $\nabla J$: $a^S = (r-\bar r_-)/N$.
 
     `responses` may be a chunk; `whole` are the reward statistics of the whole batch.
+    `weight` is an importance weight $\omega$ of each response if another policy sampled
+    it: then $a^S = \omega(r-\bar r_-)/\sum\omega$, and `whole` has weighted sums.
     """
     n, r = whole.of_prompts("responses"), whole.of_prompts("r")
     row = np.searchsorted(whole.prompt, responses.prompt)
@@ -90,6 +103,8 @@ def reward_gradient_weights(
         a = n[row] / (n[row] - 1) * (reward - r[row] / n[row])
     else:
         a = reward - _mean_of_other_prompts(n, r)[row]
+    if weight is not None:
+        a = weight * a
     a_S = responses.spread(a / n.sum())
     return GradientWeights(S=a_S, H=np.zeros_like(a_S))
 
@@ -98,12 +113,14 @@ def _statistics(
     responses: Responses,
     reward: np.ndarray,
     x: np.ndarray,
+    weight: np.ndarray | None = None,
     *,
     largest_weight: float = 1.0,
     **weights: np.ndarray,
 ) -> PromptSums:
     r = np.asarray(reward, np.float64)
-    columns = {"responses": np.ones(responses.count), "r": r, "x": x, "rx": r * x}
+    n = np.ones(responses.count) if weight is None else weight
+    columns = {"responses": n, "r": n * r, "x": n * x, "rx": n * r * x}
     return PromptSums.of(
         responses.prompt, largest_weight=largest_weight, **columns, **weights
     )

@@ -3,23 +3,39 @@
 from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from entrometer.errors import InvalidValue
 from entrometer.experiments.config import CheckpointConfig, ExperimentConfig
-from entrometer.experiments.requests import Draw, Recorded, Step, Subject
+from entrometer.experiments.requests import (
+    Draw,
+    Recorded,
+    RecordedResponses,
+    Step,
+    Subject,
+    recorded_responses,
+    scored_responses,
+)
 from entrometer.interventions import PLAIN, intervention
 from entrometer.policy.adapter import CONFIG as ADAPTER_CONFIG
 from entrometer.policy.adapter import base_of
 from entrometer.policy.checkpoint import weights_key
 from entrometer.policy.optimizer_state import optimizer_key
 from entrometer.policy.precision import as_device
-from entrometer.runs import present, read_update, response_seeds, update_path, verified
+from entrometer.runs import (
+    nearest_updates,
+    present,
+    read_update,
+    response_seeds,
+    update_path,
+    verified,
+)
 from entrometer.runs.content import code_key, content_key, file_sha256
 from entrometer.runs.updates import require_usable
 from entrometer.tasks import task
-from entrometer.tasks.own import reward_function
+from entrometer.tasks.own import OWN, OwnProblem, reward_function
 from entrometer.tasks.registry import Split, task_code
 
 
@@ -136,6 +152,35 @@ def evaluation(config: ExperimentConfig, subject: Subject) -> tuple[Draw, ...]:
         draw(config, subject, problems[s], seeds[s], config.format_weight)
         for s in (slice(i, i + config.shard) for i in starts)
     )
+
+
+def scored_evaluation(
+    config: ExperimentConfig, subject: Subject
+) -> tuple[Draw | RecordedResponses, ...]:
+    """Return the evaluation batch, then recorded responses if only those have rewards.
+
+    At most `config.prompts` recorded responses to held-out prompts, from the updates
+    nearest to the measured one.
+    """
+    sampled = evaluation(config, subject)
+    if config.task != OWN or config.reward or config.prompts_file:
+        return sampled
+    settings = config.task_settings()
+    judge = task(OWN, **settings)
+    problems = judge.problems(config.split, config.problems)
+    measured = min(map(int, settings.get("exclude", "0").split(",")))
+    scored = scored_responses(
+        nearest_updates(settings["updates"], measured),
+        {p.tokens: i for i, p in enumerate(problems) if isinstance(p, OwnProblem)},
+        temperature=config.temperature,
+        most=config.prompts,
+    )
+    sampling: dict[str, Any] = {
+        "temperature": config.temperature,
+        "max_tokens": config.max_tokens,
+    }
+    recorded = recorded_responses(subject, scored, shard=config.shard, **sampling)
+    return (*sampled, *recorded)
 
 
 def draw(

@@ -118,6 +118,7 @@ class Experiment(Generic[Config, Tables]):
 
 
 _BUILT_IN = {
+    "diagnose": "diagnose",
     "eval": "evaluation",
     "measure": "measure",
     "influence": "influence",

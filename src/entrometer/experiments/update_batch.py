@@ -14,9 +14,47 @@ from entrometer.errors import InvalidValue
 from entrometer.estimators import GradientWeights, Responses, Tables
 from entrometer.interventions import PLAIN, Intervention, TokenTables, intervention
 from entrometer.runs import Rollouts, Sampler, UpdateBatch
+from entrometer.runs.rollouts import RECORDED
 
 _ROUNDING = 1e-3
 """Largest advantage that rounding can make of equal rewards."""
+
+
+@dataclass(frozen=True, eq=False)
+class TrainedLoss:
+    r"""How the loss of a training differs from plain Dr-GRPO, token by token.
+
+    Its weights are $\alpha = s\,\alpha_\text{plain} + \alpha_0$ and $\gamma_0$. The
+    scale $s$ has its normaliser and its scaling of advantages, $\alpha_0$ what plain
+    does not have, such as a penalty on the distance from a reference policy.
+    """
+
+    scale: Float[np.ndarray, " K"]
+    alpha: Float[np.ndarray, " K"]
+    gamma: Float[np.ndarray, " K"]
+
+    @classmethod
+    def of(cls, alpha: np.ndarray, gamma: np.ndarray, plain: "Batch") -> "TrainedLoss":
+        """Return the difference of a loss with these weights from `plain`."""
+        shared = (plain.alpha != 0) & (alpha != 0)
+        scale = np.divide(alpha, plain.alpha, out=np.ones_like(alpha), where=shared)
+        # Plain has no weight there, or the loss clips the token: a remedy that gives
+        # it a weight has the usual scale.
+        if shared.any():
+            scale[~shared] = np.median(scale[shared])
+        return cls(scale, alpha - scale * plain.alpha * shared, gamma)
+
+    def treated(
+        self, alpha: np.ndarray, gamma: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Return the weights under an intervention, given those it has over plain."""
+        return self.scale * alpha + self.alpha, self.gamma + gamma
+
+    def rows(self, at: np.ndarray | slice, larger: float = 1.0) -> "TrainedLoss":
+        """Return the tokens at these places, of a batch that is smaller by `larger`."""
+        return TrainedLoss(
+            self.scale[at], larger * self.alpha[at], larger * self.gamma[at]
+        )
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -41,6 +79,9 @@ class Batch:
 
     padding_row: int | None = None
     """Row of the embedding whose gradient as an input the training dropped."""
+    trained: TrainedLoss | None = None
+    """Loss that the training recorded, to which interventions apply; None for plain
+    Dr-GRPO."""
 
     @property
     def weights(self) -> GradientWeights:
@@ -84,11 +125,14 @@ class Batch:
         )
 
     def treated(self, chosen: Intervention, tables: TokenTables) -> "Batch":
-        """Return the batch with the token weights of another loss."""
+        """Return the batch with the token weights of its loss under an intervention."""
         place = _places(self.rollouts)
-        alpha, gamma = chosen.coefficients(tables)
         # Indexing by the mask reads row by row, which is the order of the columns.
-        return replace(self, alpha=alpha[place].numpy(), gamma=gamma[place].numpy())
+        alpha, gamma = (x[place].numpy() for x in chosen.coefficients(tables))
+        # A loss of its own replaces the training's; others change it.
+        if self.trained is not None and not chosen.remedy.whole:
+            alpha, gamma = self.trained.treated(alpha, gamma)
+        return replace(self, alpha=alpha, gamma=gamma)
 
     @property
     def groups_with_signal(self) -> tuple[int, int]:
@@ -117,7 +161,9 @@ class Batch:
         batch = self._rows(rows)
         # The loss is a mean over responses, here over fewer of them.
         larger = self.rollouts.count / rows.size
-        return replace(batch, alpha=larger * batch.alpha, gamma=larger * batch.gamma)
+        trained = batch.trained and batch.trained.rows(slice(None), larger)
+        alpha, gamma = larger * batch.alpha, larger * batch.gamma
+        return replace(batch, alpha=alpha, gamma=gamma, trained=trained)
 
     def some(self, rows: slice) -> "Batch":
         """Return some responses, with the weights they have in the whole batch."""
@@ -130,6 +176,7 @@ class Batch:
         at = responses.columns(rows)
         columns = ("advantage", "log_ratio", "counted", "alpha", "gamma")
         chosen: dict[str, Any] = {name: getattr(self, name)[at] for name in columns}
+        chosen["trained"] = self.trained and self.trained.rows(at)
         return replace(self, rollouts=self.rollouts.select(rows), **chosen)
 
 
@@ -166,14 +213,18 @@ def recorded_batch(batch: UpdateBatch, text: str = PLAIN) -> Batch:
         # The trainer may have divided its advantages by a deviation; interventions
         # start from the reward minus the mean of its group, as Dr-GRPO does.
         centred = centred_rewards(np.nan_to_num(batch.reward), batch.group)
-        return Batch(
-            rollouts=rollouts,
-            advantage=np.repeat(centred, rollouts.length),
-            log_ratio=S - S_old,
-            counted=counted,
-            alpha=np.concatenate(batch.alpha).astype(np.float64),
-            gamma=np.concatenate(batch.gamma).astype(np.float64),
+        A = np.repeat(centred, rollouts.length)
+        columns = {"advantage": A, "log_ratio": S - S_old, "counted": counted}
+        plain = _formed(intervention(PLAIN), rollouts, columns, Tables(S=S, H=H))
+        alpha, gamma = (
+            np.concatenate(x).astype(np.float64) for x in (batch.alpha, batch.gamma)
+        )
+        return replace(
+            plain,
+            alpha=alpha,
+            gamma=gamma,
             padding_row=batch.settings.padding_row,
+            trained=TrainedLoss.of(alpha, gamma, plain),
         )
     chosen = intervention(text)
     remedy = chosen.remedy
@@ -200,7 +251,7 @@ def recorded_rollouts(batch: UpdateBatch) -> Rollouts:
         text=("",) * batch.count,
         reward=batch.reward,
         sampler=Sampler(
-            name="recorded", temperature=T, max_tokens=limit, model="", version=""
+            name=RECORDED, temperature=T, max_tokens=limit, model="", version=""
         ),
     )
 

@@ -9,9 +9,8 @@ from entrometer.tokens import clipped_surrogate
 PLAIN = "dr-grpo"
 """Name of the loss without a remedy, which every intervention is compared with."""
 
-TRL_DR_GRPO = (
-    'loss_type="dr_grpo", scale_rewards="none", epsilon={low}, epsilon_high={high}'
-)
+_TRL_LOSS = 'loss_type="dr_grpo", scale_rewards="none", '
+TRL_DR_GRPO = _TRL_LOSS + "epsilon={low}, epsilon_high={high}"
 VERL_DR_GRPO = (
     "algorithm.norm_adv_by_std_in_grpo=False "
     "actor_rollout_ref.actor.loss_agg_mode=seq-mean-token-sum-norm "
@@ -20,6 +19,16 @@ VERL_CLIP = (
     "actor_rollout_ref.actor.clip_ratio_low={low} "
     "actor_rollout_ref.actor.clip_ratio_high={high}"
 )
+
+
+def without_dr_grpo(trl: str, verl: str) -> tuple[str, str]:
+    """Return settings of TRL and verl without those that make the loss Dr-GRPO.
+
+    The clip stays if it is all that the settings change.
+    """
+    trl = trl.replace(f"{TRL_DR_GRPO}, ", "").replace(_TRL_LOSS, "")
+    verl = verl.replace(VERL_DR_GRPO, "").strip()
+    return trl, verl.replace(VERL_CLIP, "").strip() or verl
 
 
 @register(
@@ -37,6 +46,7 @@ def dr_grpo(tables: TokenTables, *, low: float = 0.2, high: float = 0.2) -> PerT
 
 @register(
     "grpo",
+    whole=True,
     trl='loss_type="grpo", scale_rewards="group", epsilon={low}, epsilon_high={high}',
     verl=(
         "algorithm.norm_adv_by_std_in_grpo=True "

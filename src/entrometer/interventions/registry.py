@@ -24,6 +24,7 @@ class Remedy:
 
     function: TokenLosses
     by_token: bool = False  #: Whether the loss of a token depends on that token alone.
+    whole: bool = False  #: Whether it is a loss of its own, not a change of another.
     on_policy: bool = True  #: Whether it differs from Dr-GRPO where every ratio is 1.
     strength: str | None = None  #: Name of the setting that a comparison sweeps.
     strengths: tuple[float, ...] = ()  #: Values of the sweep, weak to strong.

@@ -45,8 +45,9 @@ def as_device(device: torch.device | str) -> torch.device:
     `auto` is the accelerator of this machine, or the CPU without one.
     """
     if device == "auto":
-        found = torch.accelerator.is_available()
-        device = torch.accelerator.current_accelerator() if found else "cpu"
+        # None on a machine that has no accelerator, or one that does not work.
+        found = torch.accelerator.current_accelerator(check_available=True)
+        device = found or "cpu"
     try:
         return torch.empty(0, device=device).device
     except (RuntimeError, AssertionError) as error:

@@ -26,6 +26,7 @@ from entrometer.runs.rollouts import response_seeds as response_seeds
 from entrometer.runs.rollouts import write_rollouts as write_rollouts
 from entrometer.runs.updates import UpdateBatch as UpdateBatch
 from entrometer.runs.updates import UpdateSettings as UpdateSettings
+from entrometer.runs.updates import nearest_updates as nearest_updates
 from entrometer.runs.updates import prompt_name as prompt_name
 from entrometer.runs.updates import read_update as read_update
 from entrometer.runs.updates import update_path as update_path

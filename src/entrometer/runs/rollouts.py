@@ -26,6 +26,9 @@ from entrometer.runs.parquet import (
 
 FORMAT = 1  #: Version of the file's layout; readers refuse any other.
 
+RECORDED = "recorded"
+"""Name of the sampler of responses that a training recorded."""
+
 _KEY = b"entrometer.rollouts"
 _TOKENS = lists_of(pa.int32())
 _SCHEMA = pa.schema(
@@ -48,7 +51,7 @@ _WITH_ENGINE = _SCHEMA.append(
 class Sampler:
     """Sampling settings, which together with the model define the policy."""
 
-    name: str  #: `transformers` or `vllm`.
+    name: str  #: `transformers`, `vllm`, or `recorded` by a training.
     temperature: float  #: Sampling temperature, above 0; part of the policy.
     top_p: float = 1.0  #: Probability mass to sample from; 1 for all tokens.
     top_k: int = 0  #: Number of tokens to sample from; 0 for the complete vocabulary.

@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Sequence
-from dataclasses import fields
+from dataclasses import MISSING, fields
 from pathlib import Path
 from typing import Any, TypeVar, get_args, get_type_hints
 
@@ -47,10 +47,19 @@ def read_rows(path: str | os.PathLike[str], kind: type[Row]) -> list[Row]:
 
 
 def read_arrow(path: str | os.PathLike[str], kind: type) -> pa.Table:
-    """Return what `write_rows` wrote for this class as a table; refuse other files."""
+    """Return what `write_rows` wrote for this class as a table; refuse other files.
+
+    A column whose field has a default may be absent: it is newer than the file.
+    """
+    schema = _schema(kind)
+    defaults = {f.name: f.default for f in fields(kind) if f.default is not MISSING}
 
     def own(table: pa.Table) -> pa.Table:
-        if not table.schema.equals(_schema(kind), check_metadata=True):
+        for i, field in enumerate(schema):
+            if field.name in defaults and field.name not in table.schema.names:
+                value = pa.scalar(defaults[field.name], field.type)
+                table = table.add_column(i, field, pa.repeat(value, len(table)))
+        if not table.schema.equals(schema, check_metadata=True):
             raise ValueError(f"its columns are {table.schema.names}")
         return table
 

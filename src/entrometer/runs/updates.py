@@ -4,6 +4,7 @@
 
 import hashlib
 import os
+import re
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
@@ -46,6 +47,7 @@ _OPTIONAL = {
     name: pa.field(name, lists_of(pa.float32()), nullable=False)
     for name in ("alpha", "gamma", "S_ref", "S_engine")
 }
+_NAME = re.compile(r"step-\d{1,18}").fullmatch
 _PER_TOKEN = ("counted", "advantage", "S", "S_old", "H", *_OPTIONAL)
 
 
@@ -141,6 +143,17 @@ def prompt_name(tokens: ArrayLike) -> int:
 def update_path(run: str | os.PathLike[str], step: int) -> Path:
     """Return the path in a run of the batch of an optimizer step."""
     return Path(run) / "updates" / f"step-{step:08d}.parquet"
+
+
+def nearest_updates(directory: str | os.PathLike[str], step: int) -> list[Path]:
+    """Return the files of updates before `step`, nearest first, then of those after.
+
+    Earlier ones first, because a training that still runs adds later ones.
+    """
+    paths = Path(directory).glob("step-*.parquet")
+    numbered = [(int(p.stem.removeprefix("step-")), p) for p in paths if _NAME(p.stem)]
+    before = sorted((n for n in numbered if n[0] < step), reverse=True)
+    return [p for _, p in (*before, *sorted(n for n in numbered if n[0] > step))]
 
 
 def write_update(path: str | os.PathLike[str], batch: UpdateBatch) -> None:

@@ -9,15 +9,20 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from random import Random
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from entrometer.errors import InvalidValue
 from entrometer.tasks.registry import Problem, Score, Split, first_problems, register
+
+if TYPE_CHECKING:
+    from entrometer.runs import UpdateBatch
 
 OWN = "own"
 """Name of the task."""
 
 LARGEST_FILE = 2**28  #: Most bytes of a file of prompts.
+
+MOST_RECORDED = 2048  #: Recorded prompts are read until there are this many.
 
 Reward = Callable[..., Sequence[float | None]]
 """A reward function of TRL: called with `prompts`, `completions` and columns."""
@@ -149,26 +154,31 @@ def reward_function(text: str) -> Reward:
 @lru_cache(maxsize=8)
 def _of_updates(directory: str, exclude: frozenset[int]) -> tuple[OwnProblem, ...]:
     # Imported here, because tasks and their verifier work without NumPy and pyarrow.
-    from entrometer.runs import read_update
+    from entrometer.runs import nearest_updates, read_update, update_path
 
-    prompts: dict[int, tuple[int, ...]] = {}
-    measured: set[int] = set()
-    for path in sorted(Path(directory).glob("step-*.parquet")):
-        batch = read_update(path)
-        named = zip(batch.prompt.tolist(), batch.prompt_tokens, strict=True)
-        prompts |= {name: tuple(tokens.tolist()) for name, tokens in named}
-        if batch.settings.step in exclude:
-            measured |= set(batch.prompt.tolist())
-    held_out = [tokens for name, tokens in prompts.items() if name not in measured]
+    run = Path(directory).parent
+    paths = [update_path(run, step) for step in sorted(exclude)]
+    measured = {t for p in paths if p.is_file() for t in _prompts(read_update(p))}
+    held_out: dict[tuple[int, ...], None] = {}
+    # The nearest first: a training of a thousand steps need not be read whole.
+    for path in nearest_updates(directory, min(exclude, default=0)):
+        if len(held_out) >= MOST_RECORDED:
+            break
+        if path not in paths:
+            held_out |= dict.fromkeys(_prompts(read_update(path)))
+            held_out = {t: None for t in held_out if t not in measured}
     if not held_out:
         raise InvalidValue(
-            f"expected recorded prompts in {directory} besides those of the measured "
-            f"update, got {len(prompts)} in all; train more steps, or give "
-            "--prompts-file"
+            f"expected recorded prompts in {directory} besides the {len(measured)} of "
+            "the measured update, got none; train more steps, or give --prompts-file"
         )
     return tuple(
         OwnProblem(i, "", "", tokens=tokens) for i, tokens in enumerate(held_out)
     )
+
+
+def _prompts(batch: "UpdateBatch") -> list[tuple[int, ...]]:
+    return [tuple(tokens.tolist()) for tokens in batch.prompt_tokens]
 
 
 @lru_cache(maxsize=8)

@@ -49,7 +49,7 @@ def _point(name: str, pairs: Sequence[tuple[Outcome, Outcome]]) -> str:
     heads = ["intervention", "tokens", "entropy", "reward", "below the frontier"]
     eta, share = pairs[0][0].eta, pairs[0][0].share
     return (
-        f"{name}: against plain Dr-GRPO, one step at the learning rate {eta:.3g}\n"
+        f"{name}: against plain, one step at the learning rate {eta:.3g}\n"
         + table(heads, rows, label_columns=1)
         # Plain itself is the first of those that equal plain.
         + f"\nsame as plain: {', '.join(same[1:]) or 'none'}"

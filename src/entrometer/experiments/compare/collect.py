@@ -22,8 +22,10 @@ from entrometer.experiments.result_fields import estimate_fields, update_signal
 from entrometer.experiments.token_influence.gradients import by_objective
 from entrometer.experiments.token_influence.halves import OBJECTIVES, change
 from entrometer.experiments.update_batch import Batch
+from entrometer.interventions import PLAIN
+from entrometer.interventions.plain import without_dr_grpo
 from entrometer.runs.columns import read_columns, read_table
-from entrometer.runs.tables.compare import CompareTables, Outcome, Remedy
+from entrometer.runs.tables.compare import AS_TRAINED, CompareTables, Outcome, Remedy
 from entrometer.runs.tables.signal import UpdateSignal
 
 
@@ -40,7 +42,7 @@ def collect(
         tables.frontier.extend(frontier(m, chosen, prices))
         tables.outcomes.extend(_outcomes(m, treated, chosen, store))
         tables.signal.append(_signal(m))
-    tables.remedies.extend(_remedies(points))
+    tables.remedies.extend(_remedies(points, tables.outcomes))
     return tables
 
 
@@ -79,6 +81,7 @@ def _outcomes(
                 share=point.share,
                 name=variant.intervention.name,
                 settings=str(variant.intervention),
+                reference=PLAIN if measured.batch.trained is None else AS_TRAINED,
                 strength=np.nan if strength is None else strength,
                 tried=variant.tried,
                 changed=changed(treated[v], treated[0]),
@@ -123,15 +126,21 @@ def _reformed(
     return float(changes.changes(objective, HELD_OUT).value[0])
 
 
-def _remedies(points: Sequence[PointPlan]) -> Iterator[Remedy]:
+def _remedies(points: Sequence[PointPlan], outcomes: list[Outcome]) -> Iterator[Remedy]:
+    # Settings of TRL and verl that make the loss Dr-GRPO are not for a training that
+    # keeps its own loss.
+    own = all(o.reference == AS_TRAINED for o in outcomes)
     # Points share their interventions; each has one row.
     for chosen in dict.fromkeys(v.intervention for p in points for v in p.variants):
         remedy, settings = chosen.remedy, dict(chosen.settings)
+        trl, verl = remedy.trl or "", remedy.verl or ""
+        if own and not remedy.whole:
+            trl, verl = without_dr_grpo(trl, verl)
         yield Remedy(
             name=chosen.name,
             settings=str(chosen),
             source=remedy.source,
-            trl=(remedy.trl or "").format(**settings),
-            verl=(remedy.verl or "").format(**settings),
+            trl=trl.format(**settings),
+            verl=verl.format(**settings),
             differs=remedy.differs,
         )

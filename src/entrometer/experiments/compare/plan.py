@@ -8,9 +8,9 @@ import numpy as np
 
 from entrometer.errors import InvalidValue
 from entrometer.experiments.batches import (
-    evaluation,
     named_checkpoints,
     require_rates,
+    scored_evaluation,
     step_of,
     subject_of,
 )
@@ -192,7 +192,7 @@ def _point(
         seen = replace(seen, concentration=concentration)
     plain = _treated(subject, whole, batch, seen, text)
     # Sampled at the policy that is updated: slopes are on-policy estimates there.
-    gradients = folded(subject, evaluation(config, subject), config.folds)
+    gradients = folded(subject, scored_evaluation(config, subject), config.folds)
     return PointPlan(
         checkpoint=name,
         update=update,

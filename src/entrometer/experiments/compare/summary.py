@@ -1,5 +1,6 @@
 """Advice: which setting keeps how much entropy, at what cost, and how sure that is."""
 
+import math
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -9,7 +10,14 @@ from entrometer.experiments.result_fields import (
     signal_warnings,
     without_signal,
 )
-from entrometer.runs.tables.compare import CompareTables, Outcome, Remedy, Told
+from entrometer.runs.tables.compare import (
+    AS_TRAINED,
+    CompareTables,
+    Outcome,
+    Remedy,
+    Told,
+)
+from entrometer.tasks.own import OWN
 
 _CHEAP = 0.1
 """Fraction of plain's reward gain that a remedy may cost and still count as cheap."""
@@ -24,30 +32,50 @@ class Pair(NamedTuple):
     entropy: Outcome
     reward: Outcome
 
+    @property
+    def scored(self) -> bool:
+        """Whether rewards are known at all."""
+        return not math.isnan(self.reward.predicted)
+
+    @property
+    def finite(self) -> bool:
+        """Whether the effects are finite, as far as they are known."""
+        return self.entropy.finite and (self.reward.finite or not self.scored)
+
 
 def summarize(config: CompareConfig, tables: CompareTables) -> dict[str, Any]:
     """Return the title, sentences and warnings of a comparison, as plain text."""
-    points = points_of(tables.outcomes)
-    remedies = {r.settings: r for r in tables.remedies}
-    silent = points_without_signal(tables)
-    advice = {
-        name: [_NO_SIGNAL] if name in silent else _advice(pairs, remedies)
-        for name, pairs in points.items()
-    }
-    warnings = {n: _warnings(pairs) for n, pairs in points.items() if n not in silent}
     return {
         "title": "Interventions against entropy collapse, compared",
         "sentences": [
             *without_signal(tables.signal),
             _overview(config, tables),
-            *(f"{name}: {text}" for name, texts in advice.items() for text in texts),
+            *findings(tables),
             *signal_sentences(tables.signal),
         ],
-        "warnings": [
-            *signal_warnings(tables.signal),
-            *(f"{name}: {text}" for name, texts in warnings.items() for text in texts),
-        ],
+        "warnings": [*signal_warnings(tables.signal), *warnings(tables)],
     }
+
+
+def findings(tables: CompareTables) -> list[str]:
+    """Return what plain changes at each point, and which remedy to use there."""
+    remedies = {r.settings: r for r in tables.remedies}
+    silent = points_without_signal(tables)
+    return [
+        f"{name}: {text}"
+        for name, pairs in points_of(tables.outcomes).items()
+        for text in ([_NO_SIGNAL] if name in silent else _advice(pairs, remedies))
+    ]
+
+
+def warnings(tables: CompareTables) -> list[str]:
+    """Return the warnings of all points, besides those on their signal."""
+    silent = points_without_signal(tables)
+    return [
+        f"{name}: {text}"
+        for name, pairs in points_of(tables.outcomes).items()
+        for text in (() if name in silent else _warnings(pairs))
+    ]
 
 
 def points_without_signal(tables: CompareTables) -> set[str]:
@@ -71,17 +99,22 @@ def points_of(outcomes: Sequence[Outcome]) -> dict[str, list[Pair]]:
 
 def _overview(config: CompareConfig, tables: CompareTables) -> str:
     names = dict.fromkeys(o.name for o in tables.outcomes)
+    references = dict.fromkeys(_LOSSES[o.reference] for o in tables.outcomes)
+    of_task = "" if config.task == OWN else f" on {config.task}"
     return (
-        f"{len(names)} losses on {config.task}, each compared with plain Dr-GRPO: one "
-        "step of AdamW, predicted by influence and, at one strength per loss (none "
+        f"{len(names)} losses{of_task}, each compared with plain, which is "
+        f"{' or '.join(references)}: one step of AdamW, predicted by influence and, at "
+        "one strength per loss (none "
         f"with --no-truth), taken; {config.prompts} prompts in {config.folds} folds: "
         "half choose tokens and settings, the other half measure the effect; "
         f"{config.precision}."
     )
 
 
+_LOSSES = {"dr-grpo": "Dr-GRPO", AS_TRAINED: "the loss that the training recorded"}
+
 _NO_SIGNAL = (
-    "no verdict. The batch has no signal, so plain Dr-GRPO and every remedy that "
+    "no verdict. The batch has no signal, so plain and every remedy that "
     "reweights its tokens make the same step, and a remedy that adds an entropy term "
     "has nothing to be compared with."
 )
@@ -90,43 +123,50 @@ _NO_SIGNAL = (
 def _advice(pairs: list[Pair], remedies: dict[str, Remedy]) -> Iterator[str]:
     plain = pairs[0]
     eta, share = plain.entropy.eta, plain.entropy.share
-    if not all(o.finite for o in plain):
+    if not plain.finite:
         yield (
-            "no verdict. After plain Dr-GRPO's step at the learning rate "
+            "no verdict. After plain's step at the learning rate "
             f"{eta:.3g}, entropy or reward is not a finite number; give a smaller "
             "--eta."
         )
         return
     entropy, reward = (_interval(o.told_change, digits=3) for o in plain)
     yield (
-        f"plain Dr-GRPO changes entropy by {entropy} nats per token and expected "
-        f"reward by {reward} at the learning rate {eta:.3g}."
+        f"plain changes entropy by {entropy} nats per token"
+        + (f" and expected reward by {reward}" if plain.scored else "")
+        + f" at the learning rate {eta:.3g}."
     )
     # The frontier's tokens are chosen by a measurement, not by a setting.
-    others = [
-        p
-        for p in pairs[1:]
-        if all(o.finite for o in p) and p.entropy.name != "frontier"
-    ]
+    others = [p for p in pairs[1:] if p.finite and p.entropy.name != "frontier"]
     # Significant: the 95% interval excludes 0.
     saving = [p for p in others if p.entropy.told_gain.low > 0]
+    costly = sum(p.reward.told_gain.high < 0 for p in saving)
     yield (
         f"{len(saving)} of {len(others)} remedies keep significantly more entropy than "
-        f"plain, {sum(p.reward.told_gain.high < 0 for p in saving)} of them at a "
-        "significant cost in reward (95% intervals)."
+        "plain"
+        + (
+            f", {costly} of them at a significant cost in reward"
+            if plain.scored
+            else ""
+        )
+        + " (95% intervals)."
     )
     best = _best(plain, others)
     if best is None:
-        yield "no remedy is predicted to keep more entropy than plain Dr-GRPO."
+        yield "no remedy is predicted to keep more entropy than plain."
         return
     settings = best.entropy.settings
     kept, bought = best.entropy.told_gain, best.reward.told_gain
     sure = "" if kept.low > 0 else " (not significant)"
     yield (
         f"the half of the prompts that chooses selects {settings}; on the other half "
-        f"it keeps {_interval(kept)} nats per token more than plain{sure}, and reward "
-        f"differs by {_interval(bought)}, so a cost above {max(0.0, -bought.low):.2g} "
-        "is excluded."
+        f"it keeps {_interval(kept)} nats per token more than plain{sure}"
+        + (
+            f", and reward differs by {_interval(bought)}, so a cost above "
+            f"{max(0.0, -bought.low):.2g} is excluded."
+            if plain.scored
+            else "."
+        )
     )
     yield (
         f"this minibatch makes {share:.0%} of the step and momentum the rest. If "
@@ -148,6 +188,7 @@ def _best(plain: Pair, others: Sequence[Pair]) -> Pair | None:
 
     keeping = [p for p in others if gain(p, "entropy") > 0]
     spare = _CHEAP * abs(plain.reward.elsewhere)
+    # Comparisons with NaN are false: without rewards no remedy counts as cheap.
     cheap = [p for p in keeping if gain(p, "reward") >= -spare]
     # If every remedy is costly, the one that keeps most is named with its cost.
     return max(cheap or keeping, key=lambda p: gain(p, "entropy"), default=None)
@@ -156,15 +197,21 @@ def _best(plain: Pair, others: Sequence[Pair]) -> Pair | None:
 def _how_to_use(remedy: Remedy) -> str:
     differs = f" There {remedy.differs}." if remedy.differs else ""
     return (
-        f'to use it: entrometer train --intervention "{remedy.settings}"; in TRL: '
-        f"{remedy.trl or 'no setting'}; in verl: {remedy.verl or 'no setting'}."
-        f"{differs}"
+        f"to use it, in TRL: {remedy.trl or 'no setting'}; in verl: "
+        f"{remedy.verl or 'no setting'}; here: entrometer train --intervention "
+        f'"{remedy.settings}".{differs}'
     )
 
 
 def _warnings(pairs: list[Pair]) -> Iterator[str]:
     plain = pairs[0].entropy
-    overflowed = [p.entropy.settings for p in pairs if not all(o.finite for o in p)]
+    overflowed = [p.entropy.settings for p in pairs if not p.finite]
+    if not pairs[0].scored:
+        yield (
+            "nothing is known about reward, so not what a remedy costs: no reward "
+            "function is given, and no other recorded update has responses to these "
+            "prompts; give --reward module:function."
+        )
     if overflowed:
         yield (
             f"after the step of {', '.join(overflowed)} at the learning rate "
@@ -177,8 +224,8 @@ def _warnings(pairs: list[Pair]) -> Iterator[str]:
     same = [o.name for o in others if o.changed == 0]
     if same:
         yield (
-            f"{', '.join(same)} give every token the weight that plain Dr-GRPO gives "
-            "it. Remedies that act on the ratio change nothing while every ratio is 1: "
+            f"{', '.join(same)} give every token the weight that plain gives it. "
+            "Remedies that act on the ratio change nothing while every ratio is 1: "
             "look at a later minibatch. Remedies with a threshold change nothing until "
             "it is passed."
         )
@@ -199,7 +246,7 @@ def _warnings(pairs: list[Pair]) -> Iterator[str]:
     if rising:
         yield (
             f"if it stays on, {', '.join(rising)} can add more entropy per step than "
-            "plain Dr-GRPO removes, so that entropy rises instead. Start with a "
+            "plain removes, so that entropy rises instead. Start with a "
             "smaller strength, and monitor entropy."
         )
     gains = [o.told_gain for o in others if o.changed > 0]

@@ -50,6 +50,7 @@ def collect(
                     **estimate_fields("value", estimate),
                     prompts=evaluation.prompts,
                     folds=evaluation.folds,
+                    responses=evaluation.effective(objective),
                 )
                 for (objective, part), estimate in parts.items()
             )

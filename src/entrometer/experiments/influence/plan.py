@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from entrometer.experiments.batches import (
-    evaluation,
     named_checkpoints,
     recorded,
     require_rates,
+    scored_evaluation,
     step_of,
     subject_of,
 )
@@ -116,7 +116,7 @@ def _checkpoint(config: InfluenceConfig, path: Path, name: str) -> CheckpointPla
     # Slopes need no learning rate; only the check takes a step.
     if config.remove:
         require_rates(path, learning_rate, [eta])
-    gradients = folded(subject, evaluation(config, subject), config.folds)
+    gradients = folded(subject, scored_evaluation(config, subject), config.folds)
     return CheckpointPlan(
         name=name,
         steps=steps,

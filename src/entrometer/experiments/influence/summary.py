@@ -1,7 +1,7 @@
 """Sentences and warnings of a measurement of influence."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,10 +13,14 @@ from entrometer.experiments.result_fields import (
     without_signal,
 )
 from entrometer.runs.tables.influence import Balance, InfluenceTables
+from entrometer.tasks.own import OWN
 from entrometer.text import interval
 
 _TOP = 0.01
 """Fraction of the tokens that counts as the most influential."""
+
+_FEW = 32
+"""Effective number of recorded responses below which rewards get a warning."""
 
 _CONCENTRATED = 0.5
 """Fraction of the influence above which those tokens are worth a warning."""
@@ -27,38 +31,55 @@ Parts = dict[tuple[str, str], Balance]
 
 def summarize(config: InfluenceConfig, tables: InfluenceTables) -> dict[str, Any]:
     """Return the title, sentences and warnings of a measurement, as plain text."""
-    updates: dict[tuple[str, str], Parts] = {}
-    for row in tables.balance:
-        parts = updates.setdefault((row.checkpoint, row.update), {})
-        parts[row.objective, row.part] = row
-    shares = {name: _top_share(tables, name) for name in updates}
     return {
         "title": "Influence of every token of an update",
         "sentences": [
             *without_signal(tables.signal),
-            _overview(config, tables, len(updates)),
-            *(_changes(name, parts, shares[name]) for name, parts in updates.items()),
+            _overview(config, tables, len(_updates(tables))),
+            *findings(tables),
             *signal_sentences(tables.signal),
         ],
-        "warnings": [
-            *signal_warnings(tables.signal),
-            *(
-                f"{', '.join(name)}: {warning}"
-                for name, parts in updates.items()
-                for warning in _warnings(parts, shares[name])
-            ),
-            *_overflowed(tables),
-        ],
+        "warnings": [*signal_warnings(tables.signal), *warnings(tables)],
     }
 
 
+def findings(tables: InfluenceTables) -> list[str]:
+    """Return a sentence per update: what its batch, momentum and decay change."""
+    return [
+        _changes(name, parts, _top_share(tables, name))
+        for name, parts in _updates(tables).items()
+    ]
+
+
+def warnings(tables: InfluenceTables) -> list[str]:
+    """Return the warnings of all updates, besides those on their signal."""
+    of_updates = [
+        f"{', '.join(name)}: {warning}"
+        for name, parts in _updates(tables).items()
+        for warning in _warnings(parts, _top_share(tables, name))
+    ]
+    return [*of_updates, *_overflowed(tables)]
+
+
+def _updates(tables: InfluenceTables) -> dict[tuple[str, str], Parts]:
+    updates: dict[tuple[str, str], Parts] = {}
+    for row in tables.balance:
+        parts = updates.setdefault((row.checkpoint, row.update), {})
+        parts[row.objective, row.part] = row
+    return updates
+
+
 def _overview(config: InfluenceConfig, tables: InfluenceTables, updates: int) -> str:
+    worth = [b.responses for b in tables.balance if b.objective == "reward"]
+    of_task = "" if config.task == OWN else f" on {config.task}"
+    recorded = config.task == OWN and not config.reward and any(worth)
     return (
         f"Effect of each of {len(tables.tokens)} tokens in {len(tables.responses)} "
-        f"responses of {updates} update batch{'es' if updates != 1 else ''} on entropy "
-        f"and on expected reward on {config.task}, measured on {config.prompts} "
-        f"prompts with one response each, in {config.folds} folds, in "
-        f"{config.precision}."
+        f"responses of {updates} update batch{'es' if updates != 1 else ''} on entropy"
+        + (f" and on expected reward{of_task}" if any(worth) else "")
+        + f", measured on {config.prompts} prompts with one response each, in "
+        f"{config.folds} folds, in {config.precision}."
+        + (f" {_of_recorded(worth)}" if recorded else "")
     )
 
 
@@ -70,13 +91,27 @@ def _changes(name: tuple[str, str], parts: Parts, share: float) -> str:
             parts["reward", "batch"],
         )
     )
+    to_reward = f"; the batch changes expected reward by {reward}"
     return (
         f"{', '.join(name)}: at the learning rate "
         f"{parts['entropy', 'batch'].learning_rate:.3g}, to first order, the batch "
         f"changes entropy by {batch} nats per token, momentum by {history} and weight "
-        f"decay by {decay}; the batch changes expected reward by {reward}"
+        f"decay by {decay}"
+        + (to_reward if _known(parts) else "")
         + ("." if math.isnan(share) else f"; {_concentration(share)}.")
     )
+
+
+def _of_recorded(worth: Sequence[float]) -> str:
+    return (
+        "Rewards are those of recorded responses to the same prompts, reweighted by "
+        "their probability now over then; these are worth "
+        f"{min(worth):.0f} responses of this policy."
+    )
+
+
+def _known(parts: Parts) -> bool:
+    return math.isfinite(parts["reward", "batch"].value)
 
 
 def _concentration(share: float) -> str:
@@ -96,13 +131,30 @@ def _warnings(parts: Parts, share: float) -> Iterator[str]:
                 f"the batch's effect on {objective} is not distinguishable from 0 (its "
                 "95% interval contains 0); use more --prompts."
             )
+    if not _known(parts):
+        yield (
+            "nothing is known about reward: no reward function is given, and no other "
+            "recorded update has responses to these prompts; give --reward "
+            "module:function."
+        )
+    elif parts["reward", "batch"].responses < _FEW:
+        yield (
+            "rewards are known of recorded responses that are worth only "
+            f"{parts['reward', 'batch'].responses:.0f} responses of this policy; give "
+            "--reward module:function, to score fresh ones."
+        )
     # Standard errors over folds do not show that few tokens make the sum.
     if share > _CONCENTRATED:
         yield f"{_concentration(share)}, so sums over tokens depend on few of them."
 
 
 def _overflowed(tables: InfluenceTables) -> Iterator[str]:
-    rows = [r for r in tables.removals if not math.isfinite(r.observed)]
+    # A prediction that is NaN too means that no rewards are known.
+    rows = [
+        r
+        for r in tables.removals
+        if not math.isfinite(r.observed) and not math.isnan(r.predicted)
+    ]
     for checkpoint, update, eta in dict.fromkeys(
         (r.checkpoint, r.update, r.eta) for r in rows
     ):

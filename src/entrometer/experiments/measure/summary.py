@@ -20,25 +20,38 @@ _LOW = 0.5
 
 def summarize(config: MeasureConfig, tables: MeasureTables) -> dict[str, Any]:
     """Return title, sentences and warnings of a measurement."""
-    updates = [
-        (term, [c for c in tables.changes if _labels(c) == _labels(term)])
-        for term in tables.terms
-        if (term.weighting, term.per) == ("per_decision", "token")
-    ]
     return {
         "title": "Entropy change of one optimizer step",
         "sentences": [
             *without_signal(tables.signal),
-            _measured(config, [term for term, _ in updates]),
-            _result(updates),
+            _measured(config, [term for term, _ in _updates(tables)]),
+            finding(tables),
             *signal_sentences(tables.signal),
         ],
-        "warnings": [
-            *signal_warnings(tables.signal),
-            *(text for term, changes in updates for text in _warnings(term, changes)),
-            *_negative_variances(tables.variances),
-        ],
+        "warnings": [*signal_warnings(tables.signal), *warnings(tables)],
     }
+
+
+def finding(tables: MeasureTables) -> str:
+    """Return the change at the training's learning rate, as a sentence."""
+    return _result(_updates(tables))
+
+
+def warnings(tables: MeasureTables) -> list[str]:
+    """Return the warnings of all updates, besides those on their signal."""
+    updates = _updates(tables)
+    return [
+        *(text for term, changes in updates for text in _warnings(term, changes)),
+        *_negative_variances(tables.variances),
+    ]
+
+
+def _updates(tables: MeasureTables) -> list[tuple[Term, list[Change]]]:
+    return [
+        (term, [c for c in tables.changes if _labels(c) == _labels(term)])
+        for term in tables.terms
+        if (term.weighting, term.per) == ("per_decision", "token")
+    ]
 
 
 def _measured(config: MeasureConfig, terms: Sequence[Term]) -> str:

@@ -5,6 +5,15 @@ from entrometer.experiments.requests.passes import Forward as Forward
 from entrometer.experiments.requests.passes import Jvp as Jvp
 from entrometer.experiments.requests.passes import Jvp2 as Jvp2
 from entrometer.experiments.requests.passes import UpdateTables as UpdateTables
+from entrometer.experiments.requests.recorded_responses import (
+    RecordedResponses as RecordedResponses,
+)
+from entrometer.experiments.requests.recorded_responses import (
+    recorded_responses as recorded_responses,
+)
+from entrometer.experiments.requests.recorded_responses import (
+    scored_responses as scored_responses,
+)
 from entrometer.experiments.requests.request import NOT_IN_KEY as NOT_IN_KEY
 from entrometer.experiments.requests.request import Request as Request
 from entrometer.experiments.requests.request import Responses as Responses

@@ -8,6 +8,7 @@ import numpy as np
 
 from entrometer import passes
 from entrometer.estimators import Tables
+from entrometer.experiments.requests.recorded_responses import RecordedResponses
 from entrometer.experiments.requests.request import Request, Worker
 from entrometer.experiments.requests.responses import (
     Draw,
@@ -27,7 +28,7 @@ class Forward(Request):
     kind: ClassVar[str] = "forward"
     over: ClassVar[str] = "rollouts"
 
-    rollouts: Draw
+    rollouts: Draw | RecordedResponses
     step: Step | None = None
     eta: float = 0.0
 
@@ -95,7 +96,7 @@ class Jvp2(Request):
     kind: ClassVar[str] = "jvp2"
     over: ClassVar[str] = "rollouts"
 
-    rollouts: Draw
+    rollouts: Draw | RecordedResponses
     step: Step
 
     # Forward mode inside forward mode.

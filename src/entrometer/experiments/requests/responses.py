@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
@@ -245,7 +245,14 @@ Source = Draw | Recorded | Minibatch
 """Where an update batch comes from."""
 
 
-def read_draws(draws: Sequence[Draw | DrawnResponses], store: Path) -> Rollouts:
+class InStore(Protocol):
+    """Responses whose rollouts are in a store."""
+
+    def path(self, store: Path) -> Path:
+        """Return the path of the rollouts."""
+
+
+def read_draws(draws: Sequence[InStore], store: Path) -> Rollouts:
     """Return the rollouts of some draws as one batch, in their order."""
     return Rollouts.concatenate([read_rollouts(draw.path(store)) for draw in draws])
 

@@ -2,15 +2,17 @@
 
 # Axes: N responses, Q folds.
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Float, Int
 
-from entrometer.estimators import PromptSums, Responses, Tables, entropy_statistics
+from entrometer.estimators import PromptSums, Responses, Tables
 from entrometer.runs import Rollouts
+from entrometer.runs.rollouts import RECORDED
 
 
 def folds_of(prompt: Int[np.ndarray, " N"], folds: int) -> Int[np.ndarray, " N"]:
@@ -28,12 +30,44 @@ def folds_of(prompt: Int[np.ndarray, " N"], folds: int) -> Int[np.ndarray, " N"]
 
 @dataclass(frozen=True, eq=False)
 class Evaluation:
-    """The evaluation batch with its S and H, in folds."""
+    """The evaluation batch with its S and H, in folds.
+
+    Entropy is measured on responses that the policy sampled. Rewards may be those of
+    other responses, which a training recorded: these have importance weights.
+    """
 
     rollouts: Rollouts
     responses: Responses  #: Which tokens belong to which response.
     here: Tables  #: S and H of every token.
     folds: int  #: Number of folds.
+    sampled: Float[np.ndarray, " N"]
+    """1 for a response that the policy sampled, 0 for a recorded one."""
+    weight: Float[np.ndarray, " N"]
+    """Weight of each response in the mean reward; 0 for one without a reward."""
+
+    @classmethod
+    def of(cls, parts: Sequence[Rollouts], here: Tables, folds: int) -> "Evaluation":
+        """Return the batch of all parts in their order; `here` has their S and H."""
+        recorded = [part.sampler.name == RECORDED for part in parts]
+        sampler = parts[recorded.index(False)].sampler
+        # Without the log-probs of the sampling policies: not all parts have them.
+        rollouts = Rollouts.concatenate(
+            [replace(part, sampler=sampler, engine_logprobs=None) for part in parts]
+        )
+        responses = Responses.from_lengths(rollouts.prompt, rollouts.length)
+        off_policy = np.repeat(recorded, [part.count for part in parts])
+        weight = np.isfinite(rollouts.reward).astype(np.float64)
+        if off_policy.any():
+            pairs = zip(recorded, parts, strict=True)
+            old = [x for r, p in pairs if r for x in p.engine_logprobs or ()]
+            S = responses.total(np.asarray(here.S, np.float64))[off_policy]
+            log_w = S - [x.sum() for x in old]
+            # Self-normalised, with a mean of 1; the largest is subtracted against
+            # overflow.
+            w = np.exp(log_w - log_w.max())
+            weight[off_policy] *= w / w.mean()
+        sampled = (~off_policy).astype(np.float64)
+        return cls(rollouts, responses, here, folds, sampled, weight)
 
     @cached_property
     def fold(self) -> Int[np.ndarray, " N"]:
@@ -48,44 +82,81 @@ class Evaluation:
     @cached_property
     def tokens(self) -> Float[np.ndarray, " Q"]:
         """Number of tokens of each fold."""
-        return self._sums(self.responses.length.astype(np.float64))
+        return self._sums(self.sampled * self.responses.length)
 
     @cached_property
     def entropies(self) -> Float[np.ndarray, " Q"]:
         """Entropy of each fold, summed over its tokens."""
-        return self._sums(self.responses.total(self.here.H))
+        return self._sums(self.sampled * self.responses.total(self.here.H))
 
     @cached_property
     def counts(self) -> Float[np.ndarray, " Q"]:
-        """Number of responses of each fold."""
-        return self._sums(np.ones(self.responses.count))
+        """Number of sampled responses of each fold."""
+        return self._sums(self.sampled)
+
+    @cached_property
+    def weights(self) -> Float[np.ndarray, " Q"]:
+        """Weight of each fold in the mean reward."""
+        return self._sums(self.weight)
 
     def _sums(self, values: np.ndarray) -> np.ndarray:
         # minlength, because a half has no responses in the other half's folds.
         return np.bincount(self.fold, values, minlength=self.folds)
 
     @property
+    def entropy_sums(self) -> PromptSums:
+        """Entropy, length and number of each prompt's sampled responses."""
+        r, sampled = self.responses, self.sampled
+        H, T = sampled * r.total(self.here.H), sampled * r.length
+        return PromptSums.of(r.prompt, responses=sampled, H=H, T=T)
+
+    @property
     def entropy(self) -> float:
         """$R$, the entropy per token of the whole batch."""
-        whole = entropy_statistics(self.responses, self.here.H)
-        return whole.total("H") / whole.total("T")
+        return self.entropy_sums.total("H") / self.entropy_sums.total("T")
+
+    @property
+    def reward(self) -> Float[np.ndarray, " N"]:
+        """Reward of each response; 0 for one without a reward, whose weight is 0."""
+        return np.where(self.weight > 0, self.rollouts.reward, 0.0)
 
     @property
     def scored(self) -> PromptSums:
-        """Number of responses and sum of rewards of each prompt."""
-        r = self.responses
-        count, reward = np.ones(r.count), self.rollouts.reward
-        return PromptSums.of(r.prompt, responses=count, r=reward)
+        """Weight and weighted sum of rewards of each prompt."""
+        weight, prompt = self.weight, self.responses.prompt
+        return PromptSums.of(prompt, responses=weight, r=weight * self.reward)
+
+    @cached_property
+    def has_reward(self) -> bool:
+        """Whether two prompts have rewards, as the baseline of the others needs."""
+        return np.unique(self.rollouts.prompt[self.weight > 0]).size > 1
+
+    def effective(self, objective: str) -> float:
+        r"""Return the effective number of an objective's responses.
+
+        $(\sum w)^2/\sum w^2$, their number if all weights are equal.
+        """
+        w = self.sampled if objective == "entropy" else self.weight
+        return float(w.sum()) ** 2 / float(w @ w) if w.any() else 0.0
 
     def half(self, which: int) -> "Half":
         """Return the even folds (0), used to choose, or the odd, held-out ones (1)."""
         # The halves share no prompt, so what one chooses is not biased on the other.
         rows = np.flatnonzero(self.fold % 2 == which)
         columns = self.responses.columns(rows)
-        rollouts = self.rollouts.select(rows)
-        here = Tables(S=self.here.S[columns], H=self.here.H[columns])
-        responses = Responses.from_lengths(rollouts.prompt, rollouts.length)
-        return Half(Evaluation(rollouts, responses, here, self.folds), columns)
+        return Half(self.select(rows), columns)
+
+    def select(self, rows: Int[np.ndarray, " M"]) -> "Evaluation":
+        """Return some responses, with the weights they have in the whole batch."""
+        rollouts, at = self.rollouts.select(rows), self.responses.columns(rows)
+        return Evaluation(
+            rollouts,
+            Responses.from_lengths(rollouts.prompt, rollouts.length),
+            Tables(S=self.here.S[at], H=self.here.H[at]),
+            self.folds,
+            self.sampled[rows],
+            self.weight[rows],
+        )
 
 
 class Half(NamedTuple):

@@ -22,7 +22,6 @@ from entrometer.estimators import (
     GradientWeights,
     Weighting,
     entropy_gradient_weights,
-    entropy_statistics,
     length_gradient_weights,
     reward_gradient_weights,
 )
@@ -60,14 +59,25 @@ def fold_gradients(
 
 def objective_weights(batch: Evaluation) -> tuple[GradientWeights, ...]:
     """Return the token weights of the gradients of h, J and the mean length."""
-    responses, here = batch.responses, batch.here
-    whole, reward = entropy_statistics(responses, here.H), batch.rollouts.reward
+    responses, here, whole = batch.responses, batch.here, batch.entropy_sums
     # A token affects only the entropies after it, so earlier ones would be mere noise.
     weighting = Weighting.PER_DECISION
+    entropy = entropy_gradient_weights(responses, here, whole, weighting=weighting)
+    length = length_gradient_weights(responses, here, whole, weighting=weighting)
+    sampled, nothing = responses.spread(batch.sampled), np.zeros(responses.tokens)
+    reward = GradientWeights(S=nothing, H=nothing)
+    if batch.has_reward:
+        reward = reward_gradient_weights(
+            responses,
+            batch.reward,
+            batch.scored,
+            baseline="batch",
+            weight=batch.weight,
+        )
     return (
-        entropy_gradient_weights(responses, here, whole, weighting=weighting),
-        reward_gradient_weights(responses, reward, batch.scored, baseline="batch"),
-        length_gradient_weights(responses, here, whole, weighting=weighting),
+        GradientWeights(S=sampled * entropy.S, H=sampled * entropy.H),
+        reward,
+        GradientWeights(S=sampled * length.S, H=sampled * length.H),
     )
 
 

@@ -3,6 +3,8 @@
 # Axes: Q folds of the evaluation batch, R rows that are tokens, groups of tokens or
 # parts of the update.
 
+import math
+
 import numpy as np
 from jaxtyping import Float
 
@@ -32,7 +34,7 @@ def contributions(
 ) -> FoldContributions:
     """Return influences by fold, `parts`, with the fold sizes that errors need."""
     if objective == "reward":
-        return FoldContributions(parts=parts, size=batch.counts / batch.counts.sum())
+        return _of_reward(batch, parts, batch.weights)
     T = batch.tokens.sum()
     return FoldContributions(
         parts=parts,
@@ -61,9 +63,7 @@ def by_half(
     parts = parts[:, half]
     # Weights were divided by the size of the whole batch: rescale to that of the half.
     if objective == "reward":
-        n = batch.counts[half]
-        scale = batch.counts.sum() / n.sum()
-        halved = FoldContributions(parts=parts * scale, size=n / n.sum())
+        halved = _of_reward(batch, parts, batch.weights[half])
     else:
         T, H = batch.tokens[half], batch.entropies[half]
         R = H.sum() / T.sum()
@@ -80,13 +80,35 @@ def by_half(
     return token_influence(halved, prompts=prompts, responses=int(rows.sum()))
 
 
+def _of_reward(
+    batch: Evaluation, parts: np.ndarray, weights: np.ndarray
+) -> FoldContributions:
+    """Return influences on reward by the folds with these weights; NaN without one."""
+    total = weights.sum()
+    if not batch.has_reward or not total:
+        equal = np.full(weights.size, 1 / weights.size)
+        return FoldContributions(parts=np.full_like(parts, np.nan), size=equal)
+    scale = batch.weights.sum() / total
+    return FoldContributions(parts=parts * scale, size=weights / total)
+
+
 def change(
     batch: Evaluation, there: Tables, objective: str, whole: Evaluation
 ) -> Linearised:
     """Return the change of entropy or of reward, on samples from before the step."""
-    r, here, per_decision = batch.responses, batch.here, Weighting.PER_DECISION
+    per_decision = Weighting.PER_DECISION
+    rows = np.flatnonzero(batch.sampled if objective == "entropy" else batch.weight)
+    if objective == "reward" and not (whole.has_reward and rows.size):
+        prompts = np.unique(batch.rollouts.prompt)
+        return Linearised(math.nan, prompts, np.full(prompts.size, np.nan), 0.0)
+    at, some = batch.responses.columns(rows), batch.select(rows)
+    there = Tables(S=there.S[at], H=there.H[at])
     if objective == "entropy":
-        return entropy_change(change_statistics(r, here, there, weighting=per_decision))
-    sums = reward_change_statistics(r, batch.rollouts.reward, here, there)
+        return entropy_change(
+            change_statistics(some.responses, some.here, there, weighting=per_decision)
+        )
+    sums = reward_change_statistics(
+        some.responses, some.reward, some.here, there, weight=some.weight
+    )
     # A half subtracts the mean reward of the whole batch, as its slope does.
     return reward_change(sums, baseline="batch", whole=whole.scored)

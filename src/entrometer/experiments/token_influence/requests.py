@@ -16,6 +16,7 @@ from entrometer.estimators import Tables
 from entrometer.experiments.requests import (
     Draw,
     Forward,
+    RecordedResponses,
     Request,
     Responses,
     ShardedSum,
@@ -67,9 +68,9 @@ class FoldGradient(ShardedSum):
 
     def read_batch(self, store: Path) -> Evaluation:
         """Return the evaluation batch with its S and H, in folds."""
-        rollouts = read_draws([h.rollouts for h in self.here], store)
+        rollouts = [read_draws([h.rollouts], store) for h in self.here]
         tables = read_table(Tables, [h.path(store) for h in self.here])
-        return Evaluation(rollouts, passes.layout(rollouts), tables, self.folds)
+        return Evaluation.of(rollouts, tables, self.folds)
 
     @cached_property
     def rows(self) -> int:
@@ -94,7 +95,7 @@ class FoldGradient(ShardedSum):
 
 
 def folded(
-    subject: Subject, draws: Sequence[Draw], folds: int
+    subject: Subject, draws: Sequence[Draw | RecordedResponses], folds: int
 ) -> tuple[FoldGradient, ...]:
     """Return one request per fold of an evaluation batch; raise if a fold is empty."""
     prompts = {problem for draw in draws for problem in draw.problems}

@@ -12,9 +12,12 @@ from typing import NamedTuple
 from entrometer.runs.tables.signal import UpdateSignal
 from entrometer.runs.tables.subjects import OfUpdate
 
+AS_TRAINED = "as trained"
+"""Reference of a comparison on an update whose training recorded its loss."""
+
 
 class Told(NamedTuple):
-    """A change, or a difference from plain Dr-GRPO, and its 95% interval."""
+    """A change, or a difference from plain, and its 95% interval."""
 
     value: float
     low: float
@@ -43,7 +46,7 @@ class Outcome(OfUpdate):
     tried: bool
     """Whether this is the published or requested strength: others take no step."""
     changed: float
-    """Share of the counted tokens whose gradient differs from plain Dr-GRPO."""
+    """Share of the counted tokens whose gradient differs from plain."""
     objective: str
     """`entropy` or `reward`."""
     predicted: float
@@ -52,7 +55,7 @@ class Outcome(OfUpdate):
     predicted_low: float
     predicted_high: float
     gain: float
-    """`predicted` minus that of plain Dr-GRPO."""
+    """`predicted` minus that of plain."""
     gain_se: float
     gain_low: float
     gain_high: float
@@ -69,10 +72,13 @@ class Outcome(OfUpdate):
     observed_low: float
     observed_high: float
     observed_gain: float
-    """`observed` minus that of plain Dr-GRPO, paired by prompt."""
+    """`observed` minus that of plain, paired by prompt."""
     observed_gain_se: float
     observed_gain_low: float
     observed_gain_high: float
+    reference: str = "dr-grpo"
+    """Plain, the loss that interventions change and gains are against: `dr-grpo`, or
+    `as trained` for the loss that the training recorded."""
     below: float
     """Predicted reward by which it is below the frontier at its change of entropy; NaN
     in rows of `entropy`, and where the frontier does not reach as far."""
@@ -104,7 +110,7 @@ class Outcome(OfUpdate):
 
     @property
     def told_gain(self) -> Told:
-        """The observed gain over plain Dr-GRPO; the predicted one without a step."""
+        """The observed gain over plain; the predicted one if the step was not taken."""
         if not self.taken:
             return Told(self.gain, self.gain_low, self.gain_high)
         return Told(self.observed_gain, self.observed_gain_low, self.observed_gain_high)

@@ -7,6 +7,7 @@ over folds of the evaluation batch, and the ends of its 95% interval; NaN means 
 measured.
 """
 
+import math
 from dataclasses import dataclass, field
 
 from entrometer.runs.tables.signal import UpdateSignal
@@ -78,6 +79,9 @@ class Balance(OfUpdate):
     prompts: int
     """Prompts of the evaluation batch."""
     folds: int  #: Parts of the evaluation batch, split by prompt.
+    responses: float = math.nan
+    """Effective number of responses that the objective is measured on: fewer than their
+    number if another policy sampled them."""
 
 
 @dataclass(frozen=True, kw_only=True)

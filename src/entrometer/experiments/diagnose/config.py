@@ -1,0 +1,67 @@
+"""Settings of `diagnose`, and the settings of the experiments that it is made of."""
+
+from dataclasses import dataclass, fields
+from typing import Any, ClassVar
+
+from entrometer.experiments.compare.config import CompareConfig
+from entrometer.experiments.config import ExperimentConfig
+from entrometer.experiments.influence.config import InfluenceConfig
+from entrometer.experiments.measure.config import MeasureConfig
+
+QUICK_PROMPTS = 64
+"""Most prompts of the evaluation batch with `quick`."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class DiagnoseConfig(ExperimentConfig):
+    """Checkpoints, updates at each, and how much work to put into the answer."""
+
+    interventions: tuple[str, ...] = ()
+    """Remedies to compare, as `name`, whose strength is swept, or `name:setting=value`;
+    all if none is given."""
+
+    folds: int = 8
+    """Parts of the evaluation batch, by prompt, for standard errors."""
+
+    quick: bool = False
+    """Answer in a minute: at most 64 prompts, remedies predicted and not tried, no
+    curvature and no check by removal."""
+
+    AT_LEAST: ClassVar[dict[str, int]] = ExperimentConfig.AT_LEAST | {"folds": 4}
+
+    @property
+    def measure(self) -> MeasureConfig:
+        """Settings of `measure`, without its studies of errors."""
+        curvature = 0 if self.quick else MeasureConfig.curvature_prompts
+        # A single resampled batch: the page shows no study of errors.
+        return MeasureConfig(
+            **self._shared,
+            curvature_prompts=curvature,
+            variance_prompts=0,
+            synthetic_batches=2,
+        )
+
+    @property
+    def influence(self) -> InfluenceConfig:
+        """Settings of `influence`."""
+        remove = 0.0 if self.quick else InfluenceConfig.remove
+        return InfluenceConfig(**self._shared, folds=self.folds, remove=remove)
+
+    @property
+    def compare(self) -> CompareConfig:
+        """Settings of `compare`, on whole updates."""
+        return CompareConfig(
+            **self._shared,
+            folds=self.folds,
+            interventions=self.interventions,
+            minibatches=("1/1",),
+            truth=not self.quick,
+        )
+
+    @property
+    def _shared(self) -> dict[str, Any]:
+        # Equal settings make equal requests: the experiments share their passes.
+        shared = {f.name: getattr(self, f.name) for f in fields(ExperimentConfig)}
+        if self.quick:
+            shared["prompts"] = min(self.prompts, QUICK_PROMPTS)
+        return shared

@@ -1,0 +1,48 @@
+"""The answer of a diagnosis in words: entropy, tokens, remedies, and what is unsure."""
+
+from typing import Any
+
+from entrometer.experiments.compare import summary as compare
+from entrometer.experiments.diagnose.config import DiagnoseConfig
+from entrometer.experiments.influence import summary as influence
+from entrometer.experiments.measure import summary as measure
+from entrometer.experiments.result_fields import (
+    signal_sentences,
+    signal_warnings,
+    without_signal,
+)
+from entrometer.runs.tables.diagnose import DiagnoseTables
+
+
+def summarize(config: DiagnoseConfig, tables: DiagnoseTables) -> dict[str, Any]:
+    """Return the title, sentences and warnings of a diagnosis, as plain text."""
+    return {
+        "title": "What drains entropy, and what would help",
+        "sentences": [
+            *without_signal(tables.signal),
+            measure.finding(tables),
+            *signal_sentences(tables.signal),
+            *influence.findings(tables),
+            *compare.findings(tables),
+            _extent(config),
+        ],
+        "warnings": [
+            *signal_warnings(tables.signal),
+            *measure.warnings(tables),
+            *influence.warnings(tables),
+            *compare.warnings(tables),
+        ],
+    }
+
+
+def _extent(config: DiagnoseConfig) -> str:
+    text = (
+        "This is about the updates named here, not about the next ones: another batch "
+        "at the same checkpoint may drain otherwise and favour another remedy."
+    )
+    if config.quick:
+        text += (
+            " Quick: remedies are predicted and not tried, and whether the learning "
+            "rate is in the linear range is not measured; leave out --quick for both."
+        )
+    return text
