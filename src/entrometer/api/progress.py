@@ -1,15 +1,18 @@
-"""Progress output: a live line on a terminal, plain lines elsewhere."""
+"""Progress output: bars on a terminal, plain lines elsewhere, never long silence."""
 
 import sys
+import threading
 import time
 from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from entrometer.text import clock, plain
 
 if TYPE_CHECKING:
+    from rich.progress import TaskID
+
     from entrometer.engine import Status
 
 _SHOWN = {
@@ -20,6 +23,7 @@ _SHOWN = {
     "frac_reward_zero_std": "no signal",
 }
 _PLAIN_SECONDS = 10.0
+"""Seconds between two plain lines."""
 
 
 class Ticker:
@@ -27,13 +31,19 @@ class Ticker:
 
     def __init__(self, log: Path | None = None) -> None:
         """Write to standard error, and to a log file if one is given."""
-        self._log = log
-        self._terminal = sys.stderr.isatty()
+        self.log = log
+        self._bars = _Bars() if sys.stderr.isatty() else None
         self._began: dict[str, tuple[float, float]] = {}
         self._done: dict[str, int] = {}
         self._last = 0.0
+        self._line = ""
+        self._stop = threading.Event()
 
     def __enter__(self) -> "Ticker":
+        if self._bars is None:
+            threading.Thread(target=self._heartbeat, daemon=True).start()
+        else:
+            self._bars.start()
         return self
 
     def __exit__(
@@ -42,8 +52,21 @@ class Ticker:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        if self._terminal:
-            print(file=sys.stderr)
+        self.end()
+
+    def end(self) -> None:
+        """Show no more, before results are printed."""
+        self._stop.set()
+        if self._bars is not None:
+            self._bars.stop()
+
+    def begin(self, what: str) -> None:
+        """Show at once that work begins, before anything is loaded."""
+        self._line, self._last = plain(what), time.monotonic()
+        if self._bars is None:
+            print(self._line, file=sys.stderr, flush=True)
+        else:
+            self._bars.say(self._line)
 
     def training(
         self, stage: str, step: int, steps: int, metrics: Mapping[str, float]
@@ -66,6 +89,9 @@ class Ticker:
             parts.append(f"{status.workers} workers")
         if status.retries:
             parts.append(f"{status.retries} retries")
+        if self._bars is not None:
+            for name, (finished, count) in status.stages.items():
+                self._bars.show(f"  {name}", finished, count, f"{finished}/{count}")
         self._show(stage, done, total, ", ".join(filter(None, parts)), status.note)
 
     def tick(self, stage: str, done: int, total: int, note: str) -> None:
@@ -88,22 +114,74 @@ class Ticker:
         # Work that an earlier process did says nothing about this process's rate.
         began, before = self._began.setdefault(stage, (now, done))
         due = done >= total or noted or now - self._last >= _PLAIN_SECONDS
-        if not self._terminal and not due:
+        text = f"{shown}: {note}" if note else shown
+        if self._bars is not None:
+            self._bars.show(stage, done, total, plain(text))
+        elif not due:
             return
         rate = (done - before) / (now - began) if now > began else 0.0
         left = f", {clock((total - done) / rate)} left" if rate else ""
-        line = plain(f"{stage} {shown}{left}" + (f": {note}" if note else ""))
-        if self._terminal:
-            print(f"\r\x1b[2K{line}", end="", file=sys.stderr, flush=True)
-        else:
-            print(line, file=sys.stderr, flush=True)
+        self._line = plain(f"{stage} {shown}{left}" + (f": {note}" if note else ""))
         if due:
             self._last = now
-            self._write(line)
+            if self._bars is None:
+                print(self._line, file=sys.stderr, flush=True)
+            self._write(self._line)
+
+    def _heartbeat(self) -> None:
+        # One pass over a large model can take minutes.
+        while not self._stop.wait(1.0):
+            silent = time.monotonic() - self._last
+            if self._line and silent >= _PLAIN_SECONDS:
+                self._last += silent
+                print(f"{self._line} (still running)", file=sys.stderr, flush=True)
 
     def _write(self, line: str) -> None:
-        if self._log is not None:
-            self._log.parent.mkdir(parents=True, exist_ok=True)
+        if self.log is not None:
+            self.log.parent.mkdir(parents=True, exist_ok=True)
             stamp = time.strftime("%Y-%m-%dT%H:%M:%S%z")
-            with open(self._log, "a", encoding="utf-8") as file:
+            with open(self.log, "a", encoding="utf-8") as file:
                 file.write(f"{stamp} {line}\n")
+
+
+class _Bars:
+    """A bar for the whole work and one for each stage, with rate and time left."""
+
+    def __init__(self) -> None:
+        # Imported here: `--help` and runs without a terminal do without it.
+        from rich.console import Console
+        from rich.progress import (
+            BarColumn,
+            Progress,
+            SpinnerColumn,
+            TextColumn,
+            TimeElapsedColumn,
+            TimeRemainingColumn,
+        )
+
+        # Texts of models and files are shown as they are, not as markup.
+        columns: list[Any] = [
+            SpinnerColumn(finished_text="✓"),
+            TextColumn("{task.description}", markup=False),
+            BarColumn(),
+            TextColumn("{task.fields[text]}", markup=False),
+            TimeElapsedColumn(),
+            TimeRemainingColumn(),
+        ]
+        self._progress: Progress = Progress(*columns, console=Console(stderr=True))
+        self._tasks: dict[str, TaskID] = {}
+
+    def start(self) -> None:
+        self._progress.start()
+
+    def stop(self) -> None:
+        self._progress.stop()
+
+    def say(self, line: str) -> None:
+        self._progress.console.print(line, markup=False, highlight=False)
+
+    def show(self, name: str, done: float, total: float, text: str) -> None:
+        if name not in self._tasks:
+            self._tasks[name] = self._progress.add_task(name, total=total, text="")
+        task = self._tasks[name]
+        self._progress.update(task, completed=done, total=total, text=text)

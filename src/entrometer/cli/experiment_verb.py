@@ -22,7 +22,7 @@ from entrometer.cli.flags import ExperimentFlags, parse
 from entrometer.errors import InvalidValue
 from entrometer.experiments.config import CheckpointConfig
 from entrometer.experiments.experiment import Experiment
-from entrometer.experiments.settings import read_settings
+from entrometer.experiments.settings import read_settings, settings_of_file
 from entrometer.runs import verified
 from entrometer.text import clock, plain, print_json, table
 
@@ -40,6 +40,18 @@ def run(experiment: Experiment[Any, Any], arguments: Sequence[str]) -> int:
     if flags.print_config:
         print_json(config, indent=1)
         return 0
+    with Ticker() as ticker:
+        # Before anything is loaded: importing torch alone takes seconds.
+        ticker.begin(f"{experiment.name} {' '.join(map(_short, config.checkpoints))}")
+        return _run(experiment, flags, config, ticker)
+
+
+def _run(
+    experiment: Experiment[Any, Any],
+    flags: ExperimentFlags,
+    config: CheckpointConfig,
+    ticker: Ticker,
+) -> int:
     directory = _directory(experiment, flags, config)
     store = flags.store or default_store(experiment, directory)
     if flags.dry_run:
@@ -57,17 +69,18 @@ def run(experiment: Experiment[Any, Any], arguments: Sequence[str]) -> int:
     from entrometer.api.result import Result
     from entrometer.experiments.run import run_experiment
 
-    with Ticker(log=directory / "progress.log") as ticker:
-        run_experiment(
-            experiment,
-            config,
-            directory,
-            store=store,
-            progress=partial(ticker.work, experiment.name),
-            engine=engine,
-        )
+    ticker.log = directory / "progress.log"
+    run_experiment(
+        experiment,
+        config,
+        directory,
+        store=store,
+        progress=partial(ticker.work, experiment.name),
+        engine=engine,
+    )
     result = Result(directory, experiment)
     report = result.report() if flags.report else None
+    ticker.end()
     if flags.json:
         summary = {"run": directory, "report": report, **result.summary}
         print_json(summary | dict(experiment.json_rows(result.tables)))
@@ -97,17 +110,20 @@ def resolve(
     name, command = experiment.name, command_of(experiment)
     # Parsed twice: the first time says whose settings are the defaults of the second.
     asked = parse(command, arguments, verb=name)
+    given = {} if asked.config is None else settings_of_file(experiment, asked.config)
+    checkpoints = asked.checkpoints or tuple(given.get("checkpoints", ()))
     if not (asked.resume and asked.run):
-        require_some(asked.checkpoints)
+        require_some(checkpoints)
     # A run may have been stopped before it could save its settings.
     saved = asked.run is not None and (
-        not asked.checkpoints or (asked.run / "config.json").exists()
+        not checkpoints or (asked.run / "config.json").exists()
     )
     if asked.resume and saved and asked.run is not None:
         defaults = read_settings(experiment, asked.run)
     else:
-        paths = expanded(asked.checkpoints)
+        paths = expanded(checkpoints)
         defaults = trained_settings(paths, experiment.config)
+    defaults |= given
     flags: Any = parse(
         command, arguments, verb=name, default=replace(command(), **defaults)
     )
@@ -115,6 +131,10 @@ def resolve(
     settings = {f.name: getattr(flags, f.name) for f in fields(experiment.config)}
     require_known(flags.checkpoints, settings, prefix="--")
     return flags, with_own_prompts(experiment.config(**settings))
+
+
+def _short(path: str) -> str:
+    return "/".join(Path(path).parts[-2:])
 
 
 def engine_of(flags: ExperimentFlags) -> "Engine | None":

@@ -46,6 +46,9 @@ class ExperimentFlags(CommonFlags):
     ] = ()
     """Checkpoints (model or adapter, with AdamW), or trainings for all of theirs."""
 
+    config: Path | None = None
+    """Settings from a JSON file, such as --print-config prints; flags override them."""
+
     run: Path | None = None
     """Directory of the results; by default in runs/ (of eval: in the training's), with
     the checkpoints' names and a hash of their content and the settings."""

@@ -1,7 +1,7 @@
 """Interfaces between engines and the requests that they run."""
 
-from collections.abc import Callable, Hashable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
@@ -84,6 +84,9 @@ class Status:
     retries: int = 0  #: Errors of requests and deaths of workers so far.
     note: str = ""
     """Kind of the last request, what went wrong with it, or what the run waits for."""
+
+    stages: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    """Requests that are done, and all of them, by kind; empty if not counted."""
 
 
 Progress = Callable[[Status], None]

@@ -1,6 +1,7 @@
 """Runs an experiment: plan, passes, follow-up passes, tables, summary, seal."""
 
 import logging
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, fields, replace
 from pathlib import Path
@@ -105,14 +106,18 @@ def run_requests(
 
     `before` and `after` are costs of earlier and later calls, which progress includes.
     """
-
-    def tell(status: Status) -> None:
-        done, total = before + status.done, before + status.total + after
-        progress(replace(status, done=done, total=total))
-
     # A list, because it is read twice and may be a generator.
     requests = list(requests)
     lacking = missing(requests, store)
+    kinds, finished = Counter(r.kind for r in lacking), Counter[str]()
+
+    def tell(status: Status) -> None:
+        # The note of a request that succeeded is its kind.
+        finished.update({status.note} & kinds.keys())
+        counts = {kind: (finished[kind], total) for kind, total in kinds.items()}
+        done, total = before + status.done, before + status.total + after
+        progress(replace(status, done=done, total=total, stages=counts))
+
     manifest = Manifest(store)
     reused = [name for name in map(name_of, requests) if name in manifest]
     for note in manifest.notes(reused, map(name_of, lacking)):

@@ -5,7 +5,7 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
-from entrometer.errors import InvalidValue
+from entrometer.errors import InvalidValue, nearest_name
 from entrometer.experiments.experiment import Experiment
 from entrometer.runs import verified
 from entrometer.runs.locations import located
@@ -18,6 +18,31 @@ def as_settings(values: Mapping[str, Any]) -> dict[str, Any]:
     """Return settings from JSON values: lists become tuples, `split` a `Split`."""
     settings = {k: tuple(v) if isinstance(v, list) else v for k, v in values.items()}
     return {**settings, "split": Split(values["split"])}
+
+
+def settings_of_file(experiment: Experiment[Any, Any], path: Path) -> dict[str, Any]:
+    """Return the settings in a JSON file of the user's; raise for what is no setting.
+
+    Not all settings need to be there. Paths are as the user wrote them.
+    """
+    names = [f.name for f in fields(experiment.config)]
+    try:
+        values = read_json(path)
+    except FileNotFoundError:
+        raise InvalidValue(f"{path}: no such file; name a JSON file") from None
+    except ValueError as error:
+        raise InvalidValue(
+            f"{path}: expected a JSON object of settings ({error}); correct it, or "
+            f"write one with `entrometer {experiment.name} --print-config`"
+        ) from error
+    for name in values:
+        if name not in names:
+            raise InvalidValue(
+                f"{path}: no setting {name!r}.{nearest_name(name, names)} `entrometer "
+                f"{experiment.name} --help` lists the settings"
+            )
+    settings = {k: tuple(v) if isinstance(v, list) else v for k, v in values.items()}
+    return settings | ({"split": Split(values["split"])} if "split" in values else {})
 
 
 def read_settings(experiment: Experiment[Any, Any], run: Path) -> dict[str, Any]:

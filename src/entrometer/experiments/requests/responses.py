@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -245,6 +245,7 @@ Source = Draw | Recorded | Minibatch
 """Where an update batch comes from."""
 
 
+@runtime_checkable
 class InStore(Protocol):
     """Responses whose rollouts are in a store."""
 
