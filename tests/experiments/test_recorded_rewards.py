@@ -1,0 +1,120 @@
+"""Rewards of recorded responses, reweighted to the policy that is measured."""
+
+# Axes: N responses.
+
+import numpy as np
+import pytest
+
+from entrometer.estimators import (
+    Responses,
+    Tables,
+    reward_change,
+    reward_change_statistics,
+    reward_gradient_weights,
+)
+from entrometer.estimators.prompt_sums import PromptSums
+from entrometer.experiments.token_influence.folds import Evaluation
+from entrometer.experiments.token_influence.gradients import objective_weights
+from entrometer.runs import Rollouts, Sampler
+from entrometer.runs.rollouts import RECORDED
+
+PROMPT = np.array([0, 0, 1, 2, 2, 3])
+LENGTH = np.array([2, 3, 1, 2, 2, 4])
+WEIGHT = np.array([1.0, 3.0, 2.0, 1.0, 2.0, 1.0])
+
+
+@pytest.fixture
+def rng():
+    return np.random.default_rng(0)
+
+
+def repeated(values, of):
+    """Each value as often as its weight says."""
+    return np.repeat(values, of.astype(int))
+
+
+def test_a_weight_of_two_is_a_response_twice(rng):
+    reward, K = rng.normal(size=6), LENGTH.sum()
+    here, there = (Tables(S=-rng.random(K), H=np.zeros(K)) for _ in range(2))
+    r = Responses.from_lengths(PROMPT, LENGTH)
+    weighted = reward_change_statistics(r, reward, here, there, weight=WEIGHT)
+
+    rows = repeated(np.arange(6), WEIGHT)
+    at = r.columns(rows)
+    twice = Responses.from_lengths(PROMPT[rows], LENGTH[rows])
+    here2, there2 = (Tables(S=t.S[at], H=t.H[at]) for t in (here, there))
+    copied = reward_change_statistics(twice, reward[rows], here2, there2)
+    a, b = (reward_change(s, baseline="batch") for s in (weighted, copied))
+    assert a.value == pytest.approx(b.value, rel=1e-12)
+    np.testing.assert_allclose(a.prompt_influence, b.prompt_influence, rtol=1e-10)
+
+    whole = PromptSums.of(PROMPT, responses=WEIGHT, r=WEIGHT * reward)
+    ones = PromptSums.of(PROMPT[rows], responses=np.ones(rows.size), r=reward[rows])
+    weights = reward_gradient_weights(
+        r, reward, whole, baseline="batch", weight=WEIGHT
+    ).S
+    copies = reward_gradient_weights(twice, reward[rows], ones, baseline="batch").S
+    summed = np.zeros(K)
+    np.add.at(summed, at, copies)
+    np.testing.assert_allclose(weights, summed, rtol=1e-12)
+
+
+def rollouts(prompt, reward, *, name, old=None):
+    count = len(prompt)
+    return Rollouts(
+        prompt=np.array(prompt),
+        prompt_tokens=tuple(np.array([5]) for _ in range(count)),
+        response_tokens=tuple(np.array([1, 2]) for _ in range(count)),
+        seed=np.arange(count),
+        text=("",) * count,
+        reward=np.array(reward, float),
+        sampler=Sampler(
+            name=name, temperature=1.0, max_tokens=2, model="m", version="v"
+        ),
+        engine_logprobs=old,
+    )
+
+
+def batch(old):
+    """Two sampled responses without rewards, and three recorded ones."""
+    sampled = rollouts([0, 1], [np.nan] * 2, name="transformers")
+    recorded = rollouts(
+        [0, 1, 1], [1.0, 0.0, 1.0], name=RECORDED, old=tuple(np.array(x) for x in old)
+    )
+    here = Tables(S=np.full(10, -1.0), H=np.arange(10.0))
+    return Evaluation.of([sampled, recorded], here, folds=2)
+
+
+def test_weights_are_probability_now_over_then_with_a_mean_of_one():
+    half = np.log(0.5)
+    e = batch([[-1.0, -1.0], [-1.0, -1.0 + half], [-1.0, -1.0]])
+    # The second was half as likely when it was sampled, so it counts twice.
+    np.testing.assert_allclose(e.weight, [0, 0, 0.75, 1.5, 0.75])
+    assert e.sampled.tolist() == [1, 1, 0, 0, 0]
+    assert e.effective("entropy") == 2
+    assert e.effective("reward") == pytest.approx(9 / 3.375)
+
+
+def test_entropy_is_of_sampled_responses_and_reward_of_recorded_ones():
+    e = batch([[-1.0, -1.0]] * 3)
+    assert e.entropy == np.mean([0, 1, 2, 3])
+    entropy, reward, length = objective_weights(e)
+    for weights in (entropy, length):
+        assert not weights.S[4:].any()
+        assert not weights.H[4:].any()
+    assert not reward.S[:4].any()
+    assert reward.S[4:].any()
+
+
+def test_without_any_reward_its_weights_are_zero_and_nothing_is_known():
+    sampled = rollouts([0, 1], [np.nan] * 2, name="transformers")
+    e = Evaluation.of([sampled], Tables(S=-np.ones(4), H=np.ones(4)), folds=2)
+    assert not e.has_reward
+    assert not objective_weights(e)[1].S.any()
+    assert e.effective("reward") == 0
+
+
+def test_extreme_ratios_do_not_overflow():
+    e = batch([[-1.0, -1000.0], [-1.0, -1.0], [-1.0, -1.0]])
+    assert np.isfinite(e.weight).all()
+    assert e.effective("reward") == pytest.approx(1.0)
