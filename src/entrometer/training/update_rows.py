@@ -95,9 +95,7 @@ def padding_row(model: Any) -> int | None:
 
 def dropout(model: nn.Module) -> list[str]:
     """Return the dropouts of a model that is trained, by name."""
-    dropped = {
-        module.p
-        for module in model.modules()
-        if isinstance(module, nn.Dropout) and module.p > 0
-    }
-    return [f"dropout of {p:g}" for p in sorted(dropped)]
+    found = {m.p for m in model.modules() if isinstance(m, nn.Dropout)}
+    # Attention drops its weights by a function, with a setting of the module.
+    found |= {getattr(m, "attention_dropout", 0.0) for m in model.modules()}
+    return [f"dropout of {p:g}" for p in sorted(p for p in found if p)]

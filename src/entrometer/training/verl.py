@@ -57,7 +57,7 @@ _POLICY_LOSS = (
 _AnyEngine: Any = object
 
 
-def watch_verl(worker: Any, run: Path | str) -> Any:
+def watch_verl(worker: Any, run: Path | str, *, max_tokens: int | None = None) -> Any:
     """Record every update of a verl actor to `updates/` in the directory `run`.
 
     Call it on every process, once, after verl made the model and set the loss: after
@@ -69,6 +69,9 @@ def watch_verl(worker: Any, run: Path | str) -> Any:
         worker: A `TrainingWorker` of verl with the FSDP or FSDP2 engine, or an
             `ActorRolloutRefWorker`, which has one.
         run: Directory of the run, the same on every process.
+        max_tokens: Length limit of a response. By default the `response_length` of the
+            worker's config, or the width of padded responses; of responses without
+            padding in a `TrainingWorker`, the longest of each update.
 
     Returns:
         The same worker.
@@ -82,8 +85,16 @@ def watch_verl(worker: Any, run: Path | str) -> Any:
     engine, kind = actor.engine, type(actor.engine)
     # A subclass made on the spot, as `watch` does: any engine is recorded where it is.
     engine.__class__ = type(f"Recorded{kind.__name__}", (_Recorded, kind), {})
-    engine.recorder = _VerlRecorder(engine, config, Path(run))
+    limit = max_tokens or _response_length(worker)
+    engine.recorder = _VerlRecorder(engine, config, Path(run), limit)
     return worker
+
+
+def _response_length(worker: Any) -> int | None:
+    # Only an `ActorRolloutRefWorker` knows how responses are sampled.
+    if getattr(worker, "actor", None) is None:
+        return None
+    return int(worker.config.rollout.response_length)
 
 
 class _Recorded(_AnyEngine):  # type: ignore[misc]
@@ -112,7 +123,7 @@ class _Part:
     """What one process has of an update."""
 
     rows: list[Row]
-    width: int  #: Length limit of a response, as far as this process knows it.
+    width: int  #: Of the widest table of responses.
     temperatures: set[float]
     beyond: set[str]  #: What the weights of tokens do not express, by name.
 
@@ -120,8 +131,8 @@ class _Part:
 class _VerlRecorder:
     """Collects the micro-batches of an update, and writes them on rank 0."""
 
-    def __init__(self, engine: Any, config: Any, run: Path) -> None:
-        self.engine, self.config, self.run = engine, config, run
+    def __init__(self, engine: Any, config: Any, run: Path, limit: int | None) -> None:
+        self.engine, self.config, self.run, self.limit = engine, config, run, limit
         self.part = _Part([], 0, set(), set())
         self._pending: tuple[LossTables, float, Any] | None = None
         self._steps = 0
@@ -181,7 +192,7 @@ class _VerlRecorder:
             row["group"] = group
         part = self.part
         part.rows += rows
-        part.width = max(part.width, _width(data))
+        part.width = max(part.width, _padded(data["responses"]).shape[1])
         temperature = get("temperature")
         part.temperatures.update(
             torch.as_tensor(temperature, dtype=torch.float64).flatten().tolist()
@@ -217,7 +228,7 @@ class _VerlRecorder:
         return UpdateSettings(
             step=step,
             temperature=max(temperatures),
-            max_tokens=max(part.width for part in parts),
+            max_tokens=self.limit or max(part.width for part in parts),
             rewards=("score",),
             reward_weights=(1.0,),
             max_grad_norm=limit if math.isfinite(limit) else 0.0,
@@ -277,11 +288,6 @@ def _micro_batch(tables: LossTables, unit: float, data: Any) -> MicroBatch:
 def _padded(table: Tensor) -> Tensor:
     # verl has tables of one width, or nested ones.
     return table.to_padded_tensor(0) if table.is_nested else table
-
-
-def _width(data: Any) -> int:
-    """Return the length limit of a response; of nested ones, the longest length."""
-    return int(_padded(data["responses"]).shape[1])
 
 
 def _ordered(parts: list[_Part]) -> list[Row]:

@@ -3,8 +3,8 @@
     ENTROMETER_RUN=/path/of/run python3 -m verl.trainer.main_ppo ... \
         actor_rollout_ref.model.external_lib=entrometer.training.verl_plugin
 
-verl imports the module that `external_lib` names in every process with a model. The
-import makes every actor whose loss is set from then on a watched one.
+verl imports the module that `external_lib` names in every process with a model, before
+it makes the model. The import makes every actor of the process a watched one.
 """
 
 import os
@@ -12,8 +12,7 @@ from functools import wraps
 from pathlib import Path
 from typing import Any
 
-from verl.workers.engine_workers import TrainingWorker
-from verl.workers.utils.losses import value_loss
+from verl.workers.engine_workers import ActorRolloutRefWorker
 
 from entrometer.errors import InvalidValue
 from entrometer.training.verl import watch_verl
@@ -32,17 +31,18 @@ def _run() -> Path:
     return path
 
 
-def _watched(set_loss: Any, run: Path) -> Any:
-    # With verl's own marks, by which its worker groups find the method.
-    @wraps(set_loss)
-    def set_loss_and_watch(worker: Any, loss_fn: Any) -> Any:
-        output = set_loss(worker, loss_fn)
-        # A critic is a worker of the same class.
-        if getattr(loss_fn, "func", loss_fn) is not value_loss:
+def _watching(register: Any, run: Path) -> Any:
+    @wraps(register)
+    def register_and_watch(worker: Any, mesh_name: str, *args: Any, **kw: Any) -> None:
+        register(worker, mesh_name, *args, **kw)
+        if mesh_name == "actor":
             watch_verl(worker, run)
-        return output
 
-    return set_loss_and_watch
+    return register_and_watch
 
 
-TrainingWorker.set_loss_fn = _watched(TrainingWorker.set_loss_fn, _run())
+# `init_model` is running when it imports this module. The last that it does with a new
+# actor, after it set the loss, is to register where the actor's data go.
+ActorRolloutRefWorker.set_dispatch_collect = _watching(
+    ActorRolloutRefWorker.set_dispatch_collect, _run()
+)
