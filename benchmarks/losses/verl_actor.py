@@ -98,7 +98,9 @@ def make_worker(model: str, case: dict[str, Any]) -> Any:
         mixed_precision=precision | {"buffer_dtype": "fp32"},
         use_orig_params=True,
         use_torch_compile=False,
-        use_dynamic_bsz=False,
+        use_dynamic_bsz="dynamic" in case,
+        max_token_len_per_gpu=case.get("dynamic"),
+        infer_max_token_len_per_gpu=case.get("dynamic"),
         micro_batch_size_per_gpu=case.get("micro", 4),
         infer_micro_batch_size_per_gpu=4,
     )
@@ -114,7 +116,7 @@ def make_worker(model: str, case: dict[str, Any]) -> Any:
         model_type="language_model",
         model_config=HFModelConfig(
             path=model,
-            use_remove_padding=False,
+            use_remove_padding=case.get("packed", False),
             enable_gradient_checkpointing=False,
             external_lib=case.get("external_lib"),
             override_config={"attn_implementation": "eager"} | case.get("config", {}),

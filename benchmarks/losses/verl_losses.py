@@ -30,6 +30,11 @@ CASES: dict[str, dict[str, Any]] = {
         "actor": {"use_kl_loss": True, "kl_loss_coef": 0.1},
         "nested": True,
     },
+    "packed sequences, micro-batches by tokens": {
+        "packed": True,
+        "dynamic": 128,
+        "actor": {"loss_agg_mode": "seq-mean-token-sum", "calculate_entropy": True},
+    },
     "clip higher, two epochs of two mini-batches": {
         "actor": {
             "clip_ratio_low": 1e-3,

@@ -301,9 +301,10 @@ def _ordered(parts: list[_Part]) -> list[Row]:
 
 
 def _steps_taken(optimizer: torch.optim.Optimizer) -> int:
-    # From the optimizer's state, which verl restores when it resumes a training.
-    steps = [int(state["step"]) for state in optimizer.state.values() if state]
-    return max(steps, default=0)
+    # From the optimizer's state, which verl restores when it resumes a training. Of one
+    # parameter, because each may be read from a GPU.
+    state = next((state for state in optimizer.state.values() if state), {"step": 0})
+    return int(state["step"])
 
 
 def _loss_settings(config: Any) -> str:
