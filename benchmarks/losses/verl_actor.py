@@ -50,7 +50,7 @@ def platform() -> None:
             get_device_name=lambda: "CPU",
         )
 
-        def current_device(self) -> torch.device:  # type: ignore[override]
+        def current_device(self) -> torch.device:
             return torch.device("cpu")
 
         def is_available(self) -> bool:
@@ -69,7 +69,8 @@ def platform() -> None:
     from verl.models.transformers import monkey_patch
 
     # FSDP1 refuses to broadcast the weights of CPUs at the start, as verl has it do.
-    _init_utils._check_module_states_for_sync_module_states = lambda _: None  # type: ignore[attr-defined]
+    check = "_check_module_states_for_sync_module_states"
+    setattr(_init_utils, check, lambda module_states: None)
     # Of TRL, verl patches a class of value models, which this version does not have.
     monkey_patch.is_trl_available = lambda: False
 

@@ -96,7 +96,7 @@ def adapter(out: Path) -> str:
         init_lora_weights=False,
     )
     base = AutoModelForCausalLM.from_pretrained(out / "base", dtype=torch.float32)
-    get_peft_model(base, config).save_pretrained(out / "adapter")
+    get_peft_model(base, config).save_pretrained(str(out / "adapter"))
     return str(out / "adapter")
 
 
@@ -130,7 +130,7 @@ def train(
     return steps
 
 
-REFUSED = {
+REFUSED: dict[str, dict[str, Any]] = {
     "the loss distillation_ppo_loss": {"distillation": True},
     "the optimizer RAdam": {"optimizer": "RAdam"},
     "dropout of 0.1": {"config": {"attention_dropout": 0.1}},

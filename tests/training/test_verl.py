@@ -19,6 +19,7 @@ from entrometer.importers import read_foreign, write_checkpoint
 from entrometer.policy import load_checkpoint, save_tiny
 from entrometer.runs import read_update, update_path
 from entrometer.training.verl import _ordered, _Part, _steps_taken
+from tests.cli.conftest import SMALL
 
 needs_verl = pytest.mark.skipif(
     not (site("verl") / "verl").is_dir(),
@@ -75,6 +76,7 @@ def test_the_actors_own_gradient_and_step_follow_from_the_files(trainings):
 
 
 @needs_verl
+@pytest.mark.slow
 def test_two_processes_that_a_line_of_config_watches(trainings):
     line = "entrometer.training.verl_plugin"
     out, truth = trainings("two", processes=2, external_lib=line)
@@ -89,6 +91,7 @@ def test_two_processes_that_a_line_of_config_watches(trainings):
 
 
 @needs_verl
+@pytest.mark.slow
 def test_a_watched_training_is_the_same_to_the_bit(trainings):
     _, watched = trainings("one")
     out, bare = trainings("bare", watched=False)
@@ -152,10 +155,21 @@ def test_a_recorded_step_of_verl_is_measured(trainings, tmp_path, capsys):
     update_path(run, 3).write_bytes(update_path(out, 3).read_bytes())
     source = str(out / "global_step_2")
     assert main(["import", source, str(run / "checkpoint-2")]) == 0
-    arguments = [str(run / "checkpoint-2"), "--task", "arithmetic", "--prompts", "4"]
-    arguments += ["--responses", "2", "--run", str(tmp_path / "measured"), "--json"]
+    capsys.readouterr()
+    arguments = [str(run / "checkpoint-2"), "--run", str(tmp_path / "measured")]
+    arguments += [
+        "--task",
+        "arithmetic",
+        "--json",
+        "--no-report",
+        *SMALL,
+        "--etas",
+        "1e-6",
+    ]
     assert main(["measure", *arguments]) == 0
-    assert "entropy" in capsys.readouterr().out
+    printed = capsys.readouterr().out
+    assert "entropy" in printed
+    print(printed)
 
 
 @needs_verl
