@@ -44,11 +44,15 @@ def __getattr__(name: str) -> Any:
     """Import the experiments on first use, so that `import entrometer` is fast."""
     if name not in __all__:
         raise AttributeError(f"module 'entrometer' has no attribute {name!r}")
-    if name in ("watch", "watch_verl"):
-        # By themselves, because they need TRL or verl, which only trainings have.
-        from entrometer import training
+    # By themselves, because they need TRL or verl, which only trainings have installed.
+    if name == "watch":
+        from entrometer.training.watch import watch
 
-        return getattr(training, name)
+        return watch
+    if name == "watch_verl":
+        from entrometer.training.verl import watch_verl
+
+        return watch_verl
     from entrometer import cli
     from entrometer.api import calls, result
     from entrometer.experiments import experiment

@@ -96,6 +96,8 @@ def padding_row(model: Any) -> int | None:
 def dropout(model: nn.Module) -> list[str]:
     """Return the dropouts of a model that is trained, by name."""
     found = {m.p for m in model.modules() if isinstance(m, nn.Dropout)}
-    # Attention drops its weights by a function, with a setting of the module.
-    found |= {getattr(m, "attention_dropout", 0.0) for m in model.modules()}
-    return [f"dropout of {p:g}" for p in sorted(p for p in found if p)]
+    # Attention drops its weights by a function, with a setting of the module. Some
+    # architectures have a `Dropout` of this name, which is found above.
+    settings = [getattr(m, "attention_dropout", None) for m in model.modules()]
+    found |= {p for p in settings if isinstance(p, float)}
+    return [f"dropout of {p:g}" for p in sorted(found) if p > 0]
