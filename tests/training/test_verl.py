@@ -216,3 +216,10 @@ def test_the_recorder_needs_neither_transformers_nor_trl():
     command = [sys.executable, "-c", code]
     done = subprocess.run(command, check=True, capture_output=True, text=True)
     assert done.stdout.strip() == ""
+
+
+def test_the_calls_of_a_training_are_functions_each_time():
+    """A module of the training package has the name of one."""
+    for _ in range(2):
+        assert callable(em.watch)
+        assert callable(em.watch_verl)
