@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from entrometer.api.result import Result, Trained, read
     from entrometer.cli import main
     from entrometer.experiments.experiment import Experiment, register
+    from entrometer.training.verl import watch_verl
     from entrometer.training.watch import watch
 
 __all__ = [
@@ -35,6 +36,7 @@ __all__ = [
     "register",
     "run",
     "watch",
+    "watch_verl",
 ]
 
 
@@ -42,11 +44,15 @@ def __getattr__(name: str) -> Any:
     """Import the experiments on first use, so that `import entrometer` is fast."""
     if name not in __all__:
         raise AttributeError(f"module 'entrometer' has no attribute {name!r}")
+    # By themselves, because they need TRL or verl, which only trainings have installed.
     if name == "watch":
-        # By itself, because it needs TRL, which only trainings have installed.
         from entrometer.training.watch import watch
 
         return watch
+    if name == "watch_verl":
+        from entrometer.training.verl import watch_verl
+
+        return watch_verl
     from entrometer import cli
     from entrometer.api import calls, result
     from entrometer.experiments import experiment

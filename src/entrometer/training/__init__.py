@@ -14,21 +14,24 @@ if TYPE_CHECKING:
     from entrometer.training.config import read_config as read_config
     from entrometer.training.instruments import Instrument as Instrument
     from entrometer.training.instruments import Instrumented as Instrumented
-    from entrometer.training.instruments import MicroBatch as MicroBatch
     from entrometer.training.intervened import Intervened as Intervened
+    from entrometer.training.micro_batch import MicroBatch as MicroBatch
     from entrometer.training.recorder import Recorder as Recorder
     from entrometer.training.run import prolong as prolong
     from entrometer.training.run import train as train
     from entrometer.training.trainer import Trainer as Trainer
+    from entrometer.training.verl import watch_verl as watch_verl
     from entrometer.training.watch import watch as watch
 
 _NAMES = {
     "config": ("AdapterConfig", "ImitationConfig", "TrainConfig", "read_config"),
-    "instruments": ("Instrument", "Instrumented", "MicroBatch"),
+    "instruments": ("Instrument", "Instrumented"),
     "intervened": ("Intervened",),
+    "micro_batch": ("MicroBatch",),
     "recorder": ("Recorder",),
     "run": ("prolong", "train"),
     "trainer": ("Trainer",),
+    "verl": ("watch_verl",),
     "watch": ("watch",),
 }
 _MODULES = {name: module for module, names in _NAMES.items() for name in names}

@@ -1,47 +1,21 @@
 """Instruments that observe a GRPO trainer, and the mixin that calls them."""
 
-# Axes: B responses of a micro-batch, P prompt tokens, T response tokens, F rewards.
+# Axes: B responses of a micro-batch, T response tokens.
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Int
 from torch import Tensor, nn
 from torch.distributed.tensor import DTensor
 from transformers import TrainerCallback
 
 from entrometer.errors import InvalidValue
 from entrometer.policy import Policy, Precision
+from entrometer.training.micro_batch import LossTables, MicroBatch
 from entrometer.training.processes import AnyTrainer
 from entrometer.training.trackers import DropUndefined, without_host_name
-
-
-@dataclass(frozen=True, eq=False)
-class MicroBatch:
-    """Data of one forward and backward pass, detached, on the trainer's device."""
-
-    row: Int[Tensor, " B"]  #: Index in the generation window over all processes.
-    group: Int[Tensor, " B"]  #: Index of the prompt group, which shares a baseline.
-    prompt_ids: Int[Tensor, "B P"]  #: Prompts, padded on the left.
-    prompt_mask: Int[Tensor, "B P"]  #: 1 on prompt tokens.
-    response_ids: Int[Tensor, "B T"]  #: Responses, padded on the right.
-    response_mask: Int[Tensor, "B T"]  #: 1 on the tokens that enter the loss.
-    rewards: Float[Tensor, "B F"]  #: Of each reward function; NaN where it was None.
-    advantage: Float[Tensor, "B _"]  #: Of each response, or of each of its tokens.
-    S: Float[Tensor, "B T"]  #: Log-probability under the policy that is being updated.
-    #: Log-probability under the sampling policy; S itself if it is the same policy.
-    S_old: Float[Tensor, "B T"]
-    H: Float[Tensor, "B T"]  #: Entropy of each next-token distribution, in nats.
-    #: $-\partial L/\partial S$ of the update's loss L, as backpropagation had it.
-    alpha: Float[Tensor, "B T"]
-    gamma: Float[Tensor, "B T"]  #: $-\partial L/\partial H$, likewise.
-    #: Log-probability under the reference policy; None without one.
-    S_ref: Float[Tensor, "B T"] | None = None
-    #: Log-probability by the inference engine that sampled; None if it tells none.
-    S_engine: Float[Tensor, "B T"] | None = None
 
 
 class Instrument:
@@ -216,22 +190,10 @@ def counted_tokens(inputs: Mapping[str, Any]) -> Int[Tensor, "B T"]:
     return mask
 
 
-class _LossPass:
-    """S and H of a loss, and what backpropagation brings to them.
+class _LossPass(LossTables):
+    """The tables of TRL's loss on a micro-batch, with the inputs of that loss."""
 
-    Every loss of a trainer reaches the parameters through these two tables, so the
-    gradients at them are the weights of the tokens in the update, whatever the loss is:
-    its clipping, its divisor, a KL to a reference and an entropy bonus are in them.
-    """
-
-    def __init__(self, S: Tensor, H: Tensor) -> None:
-        self.S, self.H = S.detach(), H.detach()
-        self.inputs: Mapping[str, Any] = {}
-        self._gradients: dict[str, Tensor] = {}
-        for name, table in (("alpha", S), ("gamma", H)):
-            # Without a graph, as the entropy of some trainers, nothing flows back.
-            if table.requires_grad:
-                table.register_hook(partial(self._gradients.__setitem__, name))
+    inputs: Mapping[str, Any]
 
     def micro_batch(self, trainer: Any) -> MicroBatch:
         """Return what instruments are shown, after the backward pass."""
@@ -239,10 +201,6 @@ class _LossPass:
         # Gradients of processes are averaged; float16 training scales them.
         unit = 1 / trainer.accelerator.num_processes
         unit /= 1.0 if scaler is None else float(scaler.get_scale())
-        weights = {
-            name: -unit * self._gradients.get(name, torch.zeros_like(self.S)).float()
-            for name in ("alpha", "gamma")
-        }
         advantage = inputs["advantages"]
         S_old = inputs.get("old_per_token_logps")
         return MicroBatch(
@@ -259,7 +217,7 @@ class _LossPass:
             H=self.H,
             S_ref=inputs.get("ref_per_token_logps"),
             S_engine=inputs.get("sampling_per_token_logps"),
-            **weights,
+            **self.weights(unit),
         )
 
 

@@ -8,7 +8,8 @@ import numpy as np
 from accelerate.utils import gather_object
 
 from entrometer.errors import EntrometerError, InvalidValue
-from entrometer.training.instruments import Instrument, MicroBatch, Observed
+from entrometer.training.instruments import Instrument, Observed
+from entrometer.training.micro_batch import MicroBatch
 from entrometer.training.probes import (
     EffectiveSampleSize,
     Entropy,

@@ -9,7 +9,8 @@ import pytest
 import torch
 
 from entrometer.policy import tiny_policy
-from entrometer.training.instruments import Instrument, Instrumented, MicroBatch
+from entrometer.training.instruments import Instrument, Instrumented
+from entrometer.training.micro_batch import MicroBatch
 
 PROMPTS = ["1+1=", "20*3=", "9-4=", "7", "12+30=", "8/2=", "3*3*3=", "5-"]
 

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from entrometer.tokens import token_entropy
-from entrometer.training.instruments import MicroBatch
+from entrometer.training.micro_batch import MicroBatch
 from entrometer.training.probes import Entropy
 
 

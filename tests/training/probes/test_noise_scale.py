@@ -10,7 +10,7 @@ from torch import nn
 from entrometer.errors import InvalidValue
 from entrometer.estimators import noise_scale, noise_scale_moments
 from entrometer.tokens import dr_grpo_loss
-from entrometer.training.instruments import MicroBatch
+from entrometer.training.micro_batch import MicroBatch
 from entrometer.training.probes import NoiseScale
 from tests.calculus.gradient_norms import squared_norms
 

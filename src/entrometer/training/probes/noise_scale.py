@@ -13,11 +13,8 @@ from torch.utils.hooks import RemovableHandle
 
 from entrometer.errors import InvalidValue
 from entrometer.estimators import Estimate, noise_scale, noise_scale_moments
-from entrometer.training.instruments import (
-    Instrument,
-    MicroBatch,
-    require_complete_parameters,
-)
+from entrometer.training.instruments import Instrument, require_complete_parameters
+from entrometer.training.micro_batch import MicroBatch
 
 
 class NoiseScale(Instrument):

@@ -9,7 +9,8 @@ import torch
 from torch import Tensor
 
 from entrometer.estimators import PromptSums, entropy
-from entrometer.training.instruments import Instrument, MicroBatch
+from entrometer.training.instruments import Instrument
+from entrometer.training.micro_batch import MicroBatch
 
 
 class Entropy(Instrument):

@@ -1,8 +1,9 @@
-"""The loss of a stock TRL trainer is rebuilt from what `em.watch` recorded.
+"""The loss of a stock trainer is rebuilt from what was recorded: TRL's and verl's.
 
-A trainer of TRL with a setting of its loss takes three steps while it is watched. Its
-own `.grad` before clipping and its own step are held against the gradient and the AdamW
-step that the recorded file and the checkpoint give.
+A trainer of TRL with a setting of its loss takes three steps while `em.watch` records
+it, and an actor of verl while `em.watch_verl` does. The trainer's own `.grad` before
+clipping and its own step are compared with the gradient and the AdamW step that the
+recorded file and the checkpoint give.
 """
 
 import warnings
@@ -16,6 +17,8 @@ import torch
 from torch import Tensor
 
 from benchmarks.harness import Check, Report, worst
+from benchmarks.losses import verl_losses as verl
+from benchmarks.losses.difference import step_apart
 
 GROUP, MICRO, ACCUMULATION = 4, 4, 2
 LENGTH = 40
@@ -75,21 +78,32 @@ CONFIGS: dict[str, dict[str, Any]] = {
 
 
 def run() -> Report:
-    found = {name: compare(settings) for name, settings in CONFIGS.items()}
-    gradients = [g for pairs in found.values() for g, _ in pairs]
-    steps = [s for pairs in found.values() for _, s in pairs]
+    of_trl = {name: compare(settings) for name, settings in CONFIGS.items()}
+    of_verl = {f"verl, {name}": verl.compare(case) for name, case in verl.CASES.items()}
     return Report(
         [
-            Check("configurations", len(found), at_least=24),
-            Check("gradient, largest relative difference", worst(gradients), 1e-5),
-            Check("AdamW step, largest relative difference", worst(steps), 1e-5),
+            *_checks("", of_trl, at_least=24),
             Check("what cannot be rebuilt and is not refused", accepted(), at_most=0),
+            *_checks("verl: ", of_verl, at_least=4),
+            Check("verl: what is not refused", verl.accepted(), at_most=0),
         ],
         {
             name: [max(column) for column in zip(*p, strict=True)]
-            for name, p in found.items()
+            for name, p in (of_trl | of_verl).items()
         },
     )
+
+
+def _checks(
+    name: str, found: Mapping[str, list[tuple[float, float]]], *, at_least: int
+) -> list[Check]:
+    gradients = [g for pairs in found.values() for g, _ in pairs]
+    steps = [s for pairs in found.values() for _, s in pairs]
+    return [
+        Check(f"{name}configurations", len(found), at_least=at_least),
+        Check(f"{name}gradient, largest relative difference", worst(gradients), 1e-5),
+        Check(f"{name}AdamW step, largest relative difference", worst(steps), 1e-5),
+    ]
 
 
 @dataclass
@@ -104,10 +118,7 @@ class Truth:
 
 def compare(settings: dict[str, Any]) -> list[tuple[float, float]]:
     """Return the relative differences of gradient and step, for each step."""
-    from entrometer.experiments.update import ascent_of, make_step
-    from entrometer.experiments.update_batch import recorded_batch
     from entrometer.policy import load_checkpoint
-    from entrometer.runs import read_update, update_path
 
     with TemporaryDirectory() as directory:
         out = Path(directory)
@@ -117,38 +128,15 @@ def compare(settings: dict[str, Any]) -> list[tuple[float, float]]:
         # There is no checkpoint before the first step, whose moments are zero.
         for step in range(2, STEPS + 1):
             checkpoint = load_checkpoint(out / f"checkpoint-{step - 1}", base=base)
-            update = read_update(update_path(out, step))
-            ascent = ascent_of(checkpoint.policy, recorded_batch(update))
-            gradient = {name: -g for name, g in ascent.items()}
-            limit = update.settings.max_grad_norm
-            assert limit is not None
-            made = make_step(checkpoint, ascent, max_grad_norm=limit)
             i = step - 1
-            taken = {
-                name: (truth.after[i][name] - p) / truth.rates[i]
-                for name, p in truth.before[i].items()
+            truth_of_step = {
+                "gradient": truth.gradients[i],
+                "before": truth.before[i],
+                "after": truth.after[i],
+                "rate": truth.rates[i],
             }
-            differences.append(
-                (
-                    apart(gradient, truth.gradients[i]),
-                    apart(made.update.direction, taken),
-                )
-            )
+            differences.append(step_apart(out, step, checkpoint, truth_of_step))
     return differences
-
-
-def apart(ours: Mapping[str, Tensor], theirs: Mapping[str, Tensor]) -> float:
-    """Return |ours - theirs| / |theirs| over all parameters."""
-    names = {_plain(name): x for name, x in theirs.items()}
-    assert {_plain(n) for n in ours} == names.keys(), (ours.keys(), names.keys())
-    differences = [x - names[_plain(name)] for name, x in ours.items()]
-    difference = sum(float(x.square().sum()) for x in differences)
-    size = sum(float(x.square().sum()) for x in names.values())
-    return float((difference / size) ** 0.5)
-
-
-def _plain(name: str) -> str:
-    return name.replace(".default", "").removeprefix("base_model.model.")
 
 
 def train(out: Path, settings: dict[str, Any]) -> Truth:
