@@ -89,6 +89,7 @@ def _controls() -> list[Case]:
         command("trained", "report", "trained/run", "--out", "report.html"),
         command("verl", "import", f"verl/global_step_{STEP}", "imported"),
         command("prime_rl", "import", f"prime_rl/step_{STEP}", "imported"),
+        command("slime", "import", f"slime/train_data/{STEP}.pt", "imported"),
     ]
 
 

@@ -3,13 +3,14 @@
 import json
 import shutil
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
 import torch
-from safetensors import safe_open
+from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
 from entrometer.importers.sharded import ShardedTensor, mapped, write_safetensors
@@ -74,7 +75,7 @@ def write_checkpoint(
 
     `base` is the model under an adapter; None writes it to `out/base`, from the weights
     that were saved with the adapter. `out` must not exist yet. Memory holds one tensor
-    at a time; the disk holds the moments twice for a moment.
+    at a time; while `optimizer.pt` is written, the disk holds the moments twice.
     """
     out.parent.mkdir(parents=True, exist_ok=True)
     with TemporaryDirectory(dir=out.parent, prefix=f".{out.name}-") as folder:
@@ -148,9 +149,9 @@ def _stored_precision(source: str | Path) -> Precision:
         return Precision.FLOAT32
     dtypes = set()
     for file in weight_files(find_directory(source), "model"):
-        with safe_open(file, framework="pt") as weights:
-            names = list(weights.keys())
-            dtypes |= {weights.get_slice(name).get_dtype() for name in names}
+        # Loading says what is wrong with a file that cannot be opened.
+        with suppress(SafetensorError, OSError), safe_open(file, framework="pt") as own:
+            dtypes |= {own.get_slice(name).get_dtype() for name in list(own.keys())}
     return Precision.BFLOAT16 if dtypes == {"BF16"} else Precision.FLOAT32
 
 

@@ -62,8 +62,8 @@ def read_slime(
     try:
         responses = _responses(path, content)
         rollout = content["rollout_id"]
-        if type(rollout) is not int or rollout < 0:
-            raise TypeError(f"expected the number of a rollout, got {rollout!r:.80}")
+        if type(rollout) is not int or not 0 <= rollout < 2**53:
+            raise TypeError("expected the number of a rollout")
     except (LookupError, TypeError, ValueError, AttributeError) as error:
         if isinstance(error, UnreadableSource):
             raise
