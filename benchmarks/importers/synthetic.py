@@ -151,7 +151,8 @@ def _deepspeed(kind: str, shapes: Shapes, processes: int, directory: Path) -> No
     for name in ("deepspeed", "deepspeed.utils", "deepspeed.utils.tensor_fragment"):
         sys.modules[name] = ModuleType(name)
     fragment_address.__module__ = "deepspeed.utils.tensor_fragment"
-    sys.modules[fragment_address.__module__].fragment_address = fragment_address
+    module = sys.modules[fragment_address.__module__]
+    setattr(module, fragment_address.__name__, fragment_address)
     plain = [name for name in shapes if "norm" in name or name.endswith("bias")]
     groups = [[name for name in shapes if name not in plain], plain]
     about = {

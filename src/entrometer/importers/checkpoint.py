@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from safetensors import SafetensorError, safe_open
@@ -185,7 +185,8 @@ def _write_optimizer(
         "amsgrad": False,
         "maximize": False,
     }
-    groups, numbered = [], []
+    groups: list[dict[str, Any]] = []
+    numbered: list[str] = []
     for names in names_by_group:
         decays = {checkpoint.weight_decay[name] for name in names}
         if len(decays) > 1:

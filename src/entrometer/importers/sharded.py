@@ -87,7 +87,7 @@ class ShardedTensor:
         """Write the values of the whole tensor, in row-major order."""
         for chunk in self.chunks():
             # As bytes: NumPy has no bfloat16.
-            file.write(memoryview(chunk.view(torch.uint8).numpy()))
+            file.write(chunk.view(torch.uint8).numpy().data)
 
 
 class FlatPieces:

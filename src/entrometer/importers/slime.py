@@ -153,11 +153,12 @@ def _numbers(name: str, value: Any, length: int) -> np.ndarray:
 
 
 def _flat(value: Any) -> Tensor:
-    plain = type(value) is Tensor and value.dim() == 1 and not value.is_complex()
-    if not plain or (value.layout, value.device.type) != (torch.strided, "cpu"):
+    flat = value if type(value) is Tensor else torch.empty(())
+    plain = (flat.dim(), flat.layout, flat.device.type) == (1, torch.strided, "cpu")
+    if not plain or flat.is_complex():
         raise TypeError("expected a flat tensor for each column")
     # A copy: the file may be deleted while the batch is in use.
-    return value.detach().clone()
+    return flat.detach().clone()
 
 
 def _reward(rewards: Any, sample: dict[str, Any]) -> float:
