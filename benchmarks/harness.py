@@ -3,8 +3,10 @@
 import json
 import math
 import platform
+from contextlib import suppress
 from dataclasses import dataclass, field
 from importlib import metadata
+from pathlib import Path
 from typing import Any
 
 
@@ -62,6 +64,21 @@ class Report:
             },
             allow_nan=False,
         )
+
+
+def resident_kib(process: int) -> dict[str, int]:
+    """Resident memory of a process in KiB, anonymous and all; 0 if it has ended.
+
+    Anonymous is what belongs to no file, so that the kernel cannot drop it.
+    """
+    names = {"RssAnon": "anonymous", "VmRSS": "all"}
+    sizes = dict.fromkeys(names.values(), 0)
+    with suppress(OSError):
+        for line in Path(f"/proc/{process}/status").read_text().splitlines():
+            name, _, size = line.partition(":")
+            if name in names:
+                sizes[names[name]] = int(size.split()[0])
+    return sizes
 
 
 def worst(values: list[float]) -> float:

@@ -57,9 +57,9 @@ def run(chosen: str = "") -> Report:
 def _import_all() -> None:
     """What a command imports, so that it is not measured."""
     for name in (
-        *("api.calls", "cli.measure", "cli.train", "cli.report", "cli.importing"),
-        *("cli.evaluate", "cli.replay", "importers", "report", "training.run"),
-        *("experiments.entropy_change.measure", "evaluation"),
+        *("api.calls", "cli.experiment_verb", "cli.train", "cli.report"),
+        *("cli.importing", "cli.replay", "importers", "report", "training.run"),
+        *("experiments.measure", "experiments.evaluation", "engine"),
     ):
         import_module(f"entrometer.{name}")
 
@@ -89,6 +89,7 @@ def _controls() -> list[Case]:
         command("trained", "report", "trained/run", "--out", "report.html"),
         command("verl", "import", f"verl/global_step_{STEP}", "imported"),
         command("prime_rl", "import", f"prime_rl/step_{STEP}", "imported"),
+        command("slime", "import", f"slime/train_data/{STEP}.pt", "imported"),
     ]
 
 

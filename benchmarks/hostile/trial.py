@@ -14,6 +14,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from benchmarks.harness import resident_kib
 from benchmarks.hostile.case import Case, Workshop
 
 TIMEOUT = 30.0
@@ -73,14 +74,14 @@ def run(case: Case, world: Path, work: Callable[[list[str]], int]) -> Outcome:
         sys.stderr.flush()
         # A child begins with what the parent has in memory, but for pages of files:
         # libraries would show as growth, so they are left out.
-        start = peak = _anonymous(os.getpid())
+        start = peak = resident_kib(os.getpid())["anonymous"]
         began = time.monotonic()
         child = os.fork()
         if child == 0:
             _child(arguments, shop.folder, log.fileno(), work)
         killed = False
         while True:
-            peak = max(peak, _anonymous(child))
+            peak = max(peak, resident_kib(child)["anonymous"])
             done, status, usage = os.wait4(child, os.WNOHANG)
             if done:
                 break
@@ -117,15 +118,6 @@ def _made(case: Case, shop: Workshop) -> list[str]:
     os.waitpid(child, 0)
     assert arguments, f"{case.family}: {case.name} could not be made"
     return arguments
-
-
-def _anonymous(process: int) -> int:
-    """Resident memory of a process in KiB that is of no file; 0 if it has ended."""
-    with suppress(OSError):
-        for line in Path(f"/proc/{process}/status").read_text().splitlines():
-            if line.startswith("RssAnon:"):
-                return int(line.split()[1])
-    return 0
 
 
 def _bytes(folder: Path) -> int:

@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import torch
 from peft import LoraConfig, get_peft_model
 from safetensors.torch import save_file
@@ -47,6 +49,8 @@ def build(world: Path) -> None:
     _verl(full, world / "verl" / f"global_step_{STEP}" / "actor")
     _deepspeed(full, world / "deepspeed" / f"global_step{STEP}")
     _prime_rl(world / "prime_rl" / f"step_{STEP}")
+    _slime(world / "slime" / "train_data")
+    _trl(world / "trl" / "completions")
 
 
 _SHAPE = Shape(checkpoints=("checkpoint-3",), updates=("recorded",), prompts=16)
@@ -193,3 +197,33 @@ def sequence() -> dict[str, Any]:
 def _prime_rl(directory: Path) -> None:
     directory.mkdir(parents=True)
     (directory / "rank_0.jsonl").write_text(json.dumps(sequence()) + "\n")
+
+
+def _slime(directory: Path) -> None:
+    directory.mkdir(parents=True)
+    numbers = ("advantages", "log_probs", "rollout_log_probs", "entropy")
+    samples = [
+        {name: torch.full((2,), 0.5) for name in numbers}
+        | {
+            "rollout_position": place,
+            "tokens": torch.tensor([5, 6, 7 + place]),
+            "response_lengths": 2,
+            "loss_masks": torch.ones(2, dtype=torch.int),
+        }
+        for place in range(2)
+    ]
+    content = {
+        "format_version": 2,
+        "rollout_id": STEP,
+        "samples": samples,
+        "dp_shards": [{"global_batch_sizes": [2]}],
+        "raw_reward": [1.0, 0.0],
+    }
+    torch.save(content, directory / f"{STEP}.pt")
+
+
+def _trl(directory: Path) -> None:
+    directory.mkdir(parents=True)
+    columns = {"step": [STEP], "prompt": ["1 + 1"], "completion": ["2"]}
+    table = pa.table(columns | {"reward": [1.0], "advantage": [0.0]})
+    pq.write_table(table, directory / f"completions_{STEP:05d}.parquet")

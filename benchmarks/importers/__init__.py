@@ -1,4 +1,4 @@
-"""Checkpoints of other frameworks: bits against theirs, and a step from them."""
+"""Checkpoints of other frameworks: bits against theirs, a step from them, memory."""
 
 import math
 import shutil
@@ -23,7 +23,10 @@ EPSILON = torch.finfo(torch.float32).eps
 
 
 def run() -> Report:
-    checks, figures = [], {}
+    # Here, because children run that file as a program.
+    from benchmarks.importers import memory
+
+    checks, figures = memory.checks()
     for framework, kinds in KINDS.items():
         for kind in kinds:
             name = f"{framework} {kind}"

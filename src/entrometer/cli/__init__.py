@@ -12,7 +12,7 @@ from entrometer.text import plain
 VERBS = {
     "demo": "See it in minutes: train a tiny policy, evaluate, measure, report.",
     "train": "Train a policy on a task by imitation, then Dr-GRPO; or resume a run.",
-    "import": "Convert a verl, OpenRLHF or DeepSpeed checkpoint, or a prime-rl batch.",
+    "import": "Convert a verl, OpenRLHF or DeepSpeed checkpoint, or a dumped batch.",
     "report": "Write finished runs as one HTML page, and their figures as files.",
     "replay": "Run a finished run again from its saved settings; compare the tables.",
 }

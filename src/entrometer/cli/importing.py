@@ -1,9 +1,9 @@
-"""Convert checkpoints of verl, OpenRLHF and DeepSpeed, and batches of prime-rl."""
+"""Convert checkpoints of verl, OpenRLHF, DeepSpeed, and batches of prime-rl, slime."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import tyro
 
@@ -11,14 +11,17 @@ from entrometer.cli.flags import Flag, parse
 from entrometer.errors import InvalidValue
 from entrometer.text import plain, print_json
 
+if TYPE_CHECKING:
+    from entrometer.importers.read import ReadDump
+
 
 @dataclass(frozen=True, kw_only=True)
 class Import:
-    """Convert a checkpoint to a Trainer's, or a prime-rl batch to a recorded update."""
+    """Convert a checkpoint to a Trainer's, or a dumped batch to a recorded update."""
 
     source: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="SOURCE")]
     """verl's global_step_N; OpenRLHF's _actor; DeepSpeed's global_stepN. Or an update
-    batch: prime-rl's token_exports/step_N."""
+    batch: prime-rl's token_exports/step_N; slime's train_data/N.pt."""
 
     out: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="OUT")]
     """Checkpoint to write, which must not exist; for a batch, the run to add it to."""
@@ -39,38 +42,37 @@ class Import:
 def run(arguments: Sequence[str]) -> int:
     """Run the verb; return the exit code."""
     command = parse(Import, arguments, verb="import")
-    from entrometer.importers import export_files
+    from entrometer.importers import dump_reader
 
-    batch = export_files(command.source.expanduser())
-    told = _batch(command) if batch else _checkpoint(command)
+    read = dump_reader(command.source.expanduser())
+    summary = _batch(command, read) if read else _checkpoint(command)
     if command.json:
-        print_json(told)
+        print_json(summary)
     else:
-        for name, value in told.items():
+        for name, value in summary.items():
             print(plain(f"{name.replace('_', ' ')}: {value}"))
     return 0
 
 
-def _batch(command: Import) -> dict[str, Any]:
-    from entrometer.importers import read_prime_rl
+def _batch(command: Import, read: "ReadDump") -> dict[str, Any]:
     from entrometer.runs import update_path, write_update
 
-    found = read_prime_rl(
+    batch = read(
         command.source.expanduser(),
         temperature=command.temperature,
         max_tokens=command.max_tokens,
     )
-    path = update_path(command.out, found.settings.step)
+    path = update_path(command.out, batch.settings.step)
     if path.exists():
         raise _there(path)
     path.parent.mkdir(parents=True, exist_ok=True)
-    write_update(path, found)
+    write_update(path, batch)
     return {
         "update": path,
-        "step": found.settings.step,
-        "responses": found.count,
-        "prompts": len(set(found.group.tolist())),
-        "max_tokens": found.settings.max_tokens,
+        "step": batch.settings.step,
+        "responses": batch.count,
+        "prompts": len(set(batch.group.tolist())),
+        "max_tokens": batch.settings.max_tokens,
     }
 
 

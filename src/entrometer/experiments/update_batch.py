@@ -234,6 +234,14 @@ def recorded_batch(batch: UpdateBatch, text: str = PLAIN) -> Batch:
             "state or reads what was not recorded; give --updates sampled-1, with "
             "plain Dr-GRPO"
         )
+    if np.isnan(H).all():
+        if chosen != intervention(PLAIN):
+            raise InvalidValue(
+                f"expected recorded entropies for the loss {text!r}, got an update of "
+                "another framework without them; give --updates sampled-1, or measure "
+                "it as plain Dr-GRPO"
+            )
+        H = np.zeros_like(H)  # Plain Dr-GRPO does not read it.
     columns = {"advantage": A, "log_ratio": S - S_old, "counted": counted}
     here, seed = Tables(S=S, H=H), batch.settings.step
     return _formed(chosen, rollouts, columns, here, seed=seed)

@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from entrometer.importers.checkpoint import EVERY_PROCESS, ForeignCheckpoint
+from entrometer.importers.sharded import FlatPieces, ShardedTensor
 from entrometer.policy.optimizer_state import (
     common_settings,
     one_step,
@@ -106,40 +107,47 @@ def _read(file: Path) -> dict[str, Any]:
 
 def _from_slices(
     path: Path, groups: Groups, slices: Sequence[Sequence[Any]], flat: Flat
-) -> Iterator[tuple[str, Tensor]]:
+) -> Iterator[tuple[str, ShardedTensor]]:
     """Parameters of ZeRO 1 and 2: each process has a slice of every flattened group."""
     for place, group in enumerate(groups):
         for name, shape in group.items():
-            parts = [
+            pieces = [
                 tensors[place][at.start : at.start + at.numel]
                 for tensors, by_name in zip(flat, slices, strict=True)
                 if (at := by_name[place].get(name)) is not None
             ]
-            values = torch.cat(parts) if parts else torch.empty(0)
-            yield name, _reshaped(path, name, values, shape)
+            yield name, _reshaped(path, name, pieces, shape)
 
 
 def _from_equal_parts(
     path: Path, groups: Groups, flat: Flat
-) -> Iterator[tuple[str, Tensor]]:
+) -> Iterator[tuple[str, ShardedTensor]]:
     """Parameters of ZeRO 3: each process has an equal part of every parameter."""
-    rows = [torch.cat(list(tensors)) for tensors in flat]
+    rows = [FlatPieces(tensors) for tensors in flat]
     begin = 0
     for name, shape in (item for group in groups for item in group.items()):
         # Rounded up: DeepSpeed pads the last part.
-        end = begin + -(-shape.numel() // len(flat))
-        values = torch.cat([row[begin:end] for row in rows])[: shape.numel()]
-        yield name, _reshaped(path, name, values, shape)
-        begin = end
+        part = -(-shape.numel() // len(flat))
+        pieces = []
+        for rank, row in enumerate(rows):
+            left = max(0, min(part, shape.numel() - rank * part))
+            pieces += row.part(begin, begin + left)
+        yield name, _reshaped(path, name, pieces, shape)
+        begin += part
 
 
-def _reshaped(path: Path, name: str, flat: Tensor, shape: torch.Size) -> Tensor:
-    if flat.numel() != shape.numel():
+def _reshaped(
+    path: Path, name: str, pieces: Sequence[Tensor], shape: torch.Size
+) -> ShardedTensor:
+    if not isinstance(name, str):
+        raise TypeError(f"expected names of parameters, got a {type(name).__name__}")
+    got = sum(piece.numel() for piece in pieces)
+    if got != shape.numel():
         raise UnreadableSource(
             f"{path}: {name}: expected {shape.numel()} values from all processes, got "
-            f"{flat.numel()}. A file is missing or of another step: copy all again."
+            f"{got}. A file is missing or of another step: copy all again."
         )
-    return flat.reshape(shape)
+    return ShardedTensor(tuple(pieces), shape)
 
 
 def _moments(adamw: Sequence[Mapping[str, Any]], kind: str) -> Flat:

@@ -6,16 +6,15 @@ steps from 0. The prompt is everything before the first token that the loss coun
 
 import math
 from collections.abc import Iterator, Sequence
-from itertools import groupby
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from entrometer.importers.dumped import DumpedResponse, update_from
 from entrometer.policy.sources import SourceNotFound, UnreadableSource, one_line
-from entrometer.runs import UpdateBatch, UpdateSettings, prompt_name
+from entrometer.runs import UpdateBatch
 from entrometer.runs.untrusted import JSON_LIMIT, open_regular, parse_json
-from entrometer.runs.updates import require_usable
 
 SCHEMA = 1  #: Version of prime-rl's export format that is read.
 
@@ -50,49 +49,28 @@ def read_prime_rl(
             f"{path}: expected sequences of one step, got steps {sorted(steps)}. Name "
             "the directory of one step."
         )
-    if not steps:
-        raise UnreadableSource(
-            f"{path}: expected a sequence with a token that the loss counts, got none. "
-            "Name the directory of another step."
-        )
-    begins = [int(line["loss_mask"].argmax()) for line in lines]
-    names = [
-        prompt_name(line["token_ids"][:begin])
-        for line, begin in zip(lines, begins, strict=True)
-    ]
-    order = sorted(range(len(lines)), key=lambda i: names.index(names[i]))
-    members = groupby(order, lambda i: names[i])
-    groups = [g for g, (_, rows) in enumerate(members) for _ in rows]
-    responses = [(lines[i], begins[i]) for i in order]
-    longest = max(len(line["token_ids"]) - begin for line, begin in responses)
-
-    def tokens(name: str) -> tuple[np.ndarray, ...]:
-        return tuple(line[name][begin:] for line, begin in responses)
-
-    batch = UpdateBatch(
-        row=np.arange(len(order)),
-        group=np.array(groups),
-        prompt=np.array([names[i] for i in order]),
-        prompt_tokens=tuple(line["token_ids"][:begin] for line, begin in responses),
-        response_tokens=tokens("token_ids"),
-        counted=tokens("loss_mask"),
-        rewards=np.array(
-            [[_reward(line["rewards"][begin:])] for line, begin in responses]
-        ),
-        advantage=tokens("advantages"),
-        S=tokens("trainer_logprobs"),
-        S_old=tokens("inference_logprobs"),
-        H=tokens("entropy"),
-        settings=UpdateSettings(
-            step=steps.pop() + 1,
-            temperature=temperature,
-            max_tokens=max_tokens or longest,
-            rewards=("reward",),
-            reward_weights=(1.0,),
-        ),
+    return update_from(
+        path,
+        [_response(line) for line in lines],
+        # prime-rl counts from 0.
+        step=1 + max(steps, default=0),
+        temperature=temperature,
+        max_tokens=max_tokens,
     )
-    require_usable(path, batch)
-    return batch
+
+
+def _response(line: dict[str, Any]) -> DumpedResponse:
+    begin = int(line["loss_mask"].argmax())
+    return DumpedResponse(
+        prompt=line["token_ids"][:begin],
+        response=line["token_ids"][begin:],
+        counted=line["loss_mask"][begin:],
+        reward=_reward(line["rewards"][begin:]),
+        advantage=line["advantages"][begin:],
+        S=line["trainer_logprobs"][begin:],
+        S_old=line["inference_logprobs"][begin:],
+        H=line["entropy"][begin:],
+    )
 
 
 def _lines(file: Path) -> Iterator[dict[str, Any]]:

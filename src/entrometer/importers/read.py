@@ -1,12 +1,19 @@
-"""Detect which framework saved a checkpoint, and read it."""
+"""Detect which framework saved a checkpoint or a batch, and read it."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Protocol, runtime_checkable
 
 from entrometer.errors import EntrometerError
 from entrometer.importers.checkpoint import ForeignCheckpoint
 from entrometer.importers.deepspeed import optimizer_files, read_deepspeed
+from entrometer.importers.prime_rl import export_files, read_prime_rl
+from entrometer.importers.slime import is_slime_dump, read_slime
+from entrometer.importers.trl_completions import (
+    completion_files,
+    refuse_trl_completions,
+)
 from entrometer.importers.verl import read_verl, world_size
 from entrometer.policy.sources import (
     SourceNotFound,
@@ -15,7 +22,28 @@ from entrometer.policy.sources import (
     local_directory,
     one_line,
 )
+from entrometer.runs import UpdateBatch
 from entrometer.runs.untrusted import open_regular
+
+
+@runtime_checkable
+class ReadDump(Protocol):
+    """A function that reads a dump."""
+
+    def __call__(
+        self, path: Path, *, temperature: float, max_tokens: int | None = None
+    ) -> UpdateBatch:
+        """Return the update batch, or raise with what the dump lacks."""
+        ...
+
+
+def dump_reader(path: Path) -> ReadDump | None:
+    """Return what reads the tokens that a framework dumped; None if it dumped none."""
+    if export_files(path):
+        return read_prime_rl
+    if completion_files(path):
+        return refuse_trl_completions
+    return read_slime if is_slime_dump(path) else None
 
 
 def read_foreign(path: Path | str, *, base: str | None = None) -> ForeignCheckpoint:

@@ -14,6 +14,7 @@ from torch import Size, Tensor, nn
 from torch.distributed.tensor import DTensor, Replicate, Shard
 
 from entrometer.importers.checkpoint import EVERY_PROCESS, ForeignCheckpoint, Lora
+from entrometer.importers.sharded import FlatPieces, ShardedTensor
 from entrometer.policy.optimizer_state import (
     common_settings,
     one_step,
@@ -75,7 +76,7 @@ def read_verl(path: Path) -> ForeignCheckpoint:
 
 def moments(
     path: Path, model: nn.Module, optimizers: Sequence[Mapping[str, Any]]
-) -> tuple[dict[str, Tensor], dict[str, Tensor], int]:
+) -> tuple[dict[str, ShardedTensor], dict[str, ShardedTensor], int]:
     """Return AdamW's first and second moments by name, and its number of steps."""
     groups = param_groups(path, optimizers[0])
     if len(groups) != 1:
@@ -97,7 +98,7 @@ def moments(
             f"model, or over {len(flat)} flat ones of its layers, got {len(keys)}. "
             "Wrap layers as verl does by default, or train with `strategy: fsdp2`."
         )
-    by_kind: dict[str, dict[str, Tensor]] = {"exp_avg": {}, "exp_avg_sq": {}}
+    by_kind: dict[str, dict[str, ShardedTensor]] = {"exp_avg": {}, "exp_avg_sq": {}}
     steps: set[int] = set()
     for key, block in zip(keys, blocks, strict=True):
         states = [optimizer["state"].get(key) for optimizer in optimizers]
@@ -110,13 +111,14 @@ def moments(
             expected = sum(shape.numel() for shape in block.values())
             # FSDP1 pads a flat parameter to a multiple of the number of processes.
             padding = whole.numel() - expected
-            if whole.dim() == 1 and not 0 <= padding < len(optimizers):
+            most = len(optimizers) if len(whole.shape) == 1 else 1
+            if not 0 <= padding < most:
                 raise UnreadableSource(
                     f"{path}: expected {expected} values for {next(iter(block))} and "
                     f"what was flattened with it, got {whole.numel()}. Wrap layers as "
                     "verl does by default, or train with `strategy: fsdp2`."
                 )
-            by_name.update(split(whole.flatten(), block))
+            by_name.update(split(whole, block))
     return by_kind["exp_avg"], by_kind["exp_avg_sq"], one_step(path, steps)
 
 
@@ -163,7 +165,7 @@ def _wrapped(model: nn.Module) -> Callable[[nn.Module], bool]:
     return wrapped
 
 
-def joined(name: str, shards: Sequence[Tensor | None]) -> Tensor:
+def joined(name: str, shards: Sequence[Tensor | None]) -> ShardedTensor:
     """Return a whole tensor from the shard of each process, in order of rank.
 
     A DTensor knows how it was sharded. Plain shards are consecutive parts of the
@@ -172,10 +174,15 @@ def joined(name: str, shards: Sequence[Tensor | None]) -> Tensor:
     present = [shard for shard in shards if shard is not None]
     first = present[0]
     if not isinstance(first, DTensor):
-        return first if first.dim() == 0 else torch.cat(present)
+        # Processes repeat a scalar.
+        pieces = present[:1] if first.dim() == 0 else present
+        rows = [p.shape[0] for p in pieces if p.dim()]
+        # A flat shard may be empty; others have the shape of a row in common.
+        shape = Size([sum(rows), *first.shape[1:]] if rows else [])
+        return ShardedTensor(tuple(pieces), shape)
     placements = [place for place in first.placements if place != Replicate()]
     if not placements:
-        return first.to_local()
+        return ShardedTensor((first.to_local(),), first.shape)
     if len(placements) > 1 or type(placements[0]) is not Shard:
         raise UnreadableSource(
             f"{name}: expected a tensor sharded along one dimension by one dimension "
@@ -184,14 +191,16 @@ def joined(name: str, shards: Sequence[Tensor | None]) -> Tensor:
         )
     once = [shards[rank] for rank in shard_ranks(first)]
     local = [shard.to_local() for shard in once if isinstance(shard, DTensor)]
-    whole = torch.cat(local, dim=placements[0].dim)
+    dim = placements[0].dim
+    # Shapes alone: nothing of the files is read.
+    whole = torch.cat([shard.to("meta") for shard in local], dim)
     if whole.shape != first.shape:
         raise UnreadableSource(
             f"{name}: expected shards of a tensor of shape {tuple(first.shape)}, got "
             f"{tuple(whole.shape)} from them. The files are of different checkpoints; "
             "copy the whole directory again."
         )
-    return whole
+    return ShardedTensor(tuple(local), first.shape, dim)
 
 
 def shard_ranks(tensor: DTensor) -> list[int]:
@@ -203,11 +212,19 @@ def shard_ranks(tensor: DTensor) -> list[int]:
     return cast(list[int], ranks.flatten().tolist())
 
 
-def split(flat: Tensor, shapes: Mapping[str, Sequence[int]]) -> dict[str, Tensor]:
+def split(
+    whole: ShardedTensor, shapes: Mapping[str, Sequence[int]]
+) -> dict[str, ShardedTensor]:
     """Return the tensors, by name, that a flat one holds one after another."""
-    numels = {name: torch.Size(shape).numel() for name, shape in shapes.items()}
-    parts = flat[: sum(numels.values())].split(list(numels.values()))
-    return {
-        name: part.reshape(tuple(shapes[name]))
-        for name, part in zip(numels, parts, strict=True)
-    }
+    if len(shapes) == 1:
+        (name,), (shape,) = shapes, shapes.values()
+        if tuple(shape) == tuple(whole.shape):
+            return {name: whole}
+    flat = FlatPieces(whole.pieces)
+    parts, begin = {}, 0
+    for name, shape in shapes.items():
+        size = torch.Size(shape)
+        pieces = flat.part(begin, begin + size.numel())
+        parts[name] = ShardedTensor(tuple(pieces), size)
+        begin += size.numel()
+    return parts

@@ -37,6 +37,8 @@ from entrometer.policy.weights import (
 
 logger = logging.getLogger(__name__)
 
+_CHUNK = 2**20  # Values that are checked at once.
+
 
 def load_policy(
     source: str | Path,
@@ -169,7 +171,9 @@ def _from_transformers(
 
 def _require_finite(source: str | Path, model: nn.Module) -> None:
     for name, parameter in model.named_parameters():
-        if not parameter.isfinite().all():
+        # In chunks: `isfinite` takes more memory than the values, which may be mapped.
+        chunks = parameter.detach().flatten().split(_CHUNK)
+        if not all(chunk.isfinite().all() for chunk in chunks):
             raise UnreadableSource(
                 f"{source}: expected finite weights, got NaN or infinity in {name}. "
                 "Use a checkpoint from before training diverged, or a wider precision."

@@ -90,7 +90,8 @@ class UpdateBatch:
     S: tuple[np.ndarray, ...]
     #: Log-probability under the sampling policy; the ratio is exp(S - S_old).
     S_old: tuple[np.ndarray, ...]
-    H: tuple[np.ndarray, ...]  #: Entropy before each token, in nats.
+    #: Entropy before each token, in nats; NaN everywhere if it was not recorded.
+    H: tuple[np.ndarray, ...]
     #: $-\partial L/\partial S$ of each token in the loss L of the complete update, as
     #: backpropagation had it; None in files that do not have the weights of their loss.
     alpha: tuple[np.ndarray, ...] | None = None
@@ -219,7 +220,10 @@ def require_usable(path: str | os.PathLike[str], batch: UpdateBatch) -> None:
             f"got one with {', '.join(batch.settings.beyond_tokens)} besides, which is "
             "not recorded; train without it, or give --updates sampled-1"
         )
-    for name in batch.columns.keys() & {*_PER_TOKEN} - {"counted", "S_ref", "S_engine"}:
+    unread = {"counted", "S_ref", "S_engine"}
+    if np.isnan(np.concatenate(batch.H)).all():
+        unread.add("H")  # Of another framework; plain losses do not read it.
+    for name in batch.columns.keys() & {*_PER_TOKEN} - unread:
         if not np.isfinite(np.concatenate(getattr(batch, name))[counted]).all():
             raise InvalidValue(
                 f"{path}: expected finite numbers in {name} of the tokens that enter "
