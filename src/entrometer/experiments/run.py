@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, fields, replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -194,7 +195,8 @@ def _finish(
     summary = summary | {"warnings": warnings, "unsealed": without}
     write_json(run / "summary.json", summary)
     subjects = {point.name: _described(point.subject, run) for point in points}
-    about = {"inputs": subjects, "stages": stages, **about_machine()}
+    date = datetime.now(UTC).isoformat(timespec="seconds")
+    about = {"date": date, "inputs": subjects, "stages": stages, **about_machine()}
     about["store"] = relative_path(store, run)
     write_json(run / "about.json", about)
     # Last: a run whose manifest says that it is finished has all its files.

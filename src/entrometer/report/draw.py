@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import cycle
 from typing import Any, NamedTuple, TypeVar
 
+import matplotlib as mpl
 import numpy as np
 from jaxtyping import Float
 from matplotlib.artist import Artist
@@ -14,7 +15,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullLocator
 
 from entrometer.report.numbers import Interval, number, percent
-from entrometer.report.style import BAR_LOOKS, BLACK, GREY, LOOKS, PAPER, Look
+from entrometer.report.style import BAR_LOOKS, BLACK, GREY, LOOKS, PAPER, WIDE, Look
 from entrometer.report.text import label
 
 Rows = TypeVar("Rows")
@@ -29,10 +30,39 @@ Series = Mapping[str, Mapping[str, Interval]]
 """Intervals by series and by row."""
 
 
-def canvas(height: float, *shape: int, **how: Any) -> tuple[Figure, Any]:
-    """Return a figure as wide as the page, and its panels as `Figure.subplots` does."""
-    figure = Figure(figsize=(9.0, height))
-    return figure, figure.subplots(*shape, **how)
+def is_narrow() -> bool:
+    """Return whether figures have the width of a telephone: see `style`."""
+    return float(mpl.rcParams["figure.figsize"][0]) < WIDE
+
+
+def canvas(
+    height: float, lines: int = 1, columns: int = 1, **how: Any
+) -> tuple[Figure, Any]:
+    """Return a figure as wide as the page, and its panels as `Figure.subplots` does.
+
+    A narrow figure has the panels of a line below one another, at the same size; the
+    array of panels keeps its shape.
+    """
+    width = float(mpl.rcParams["figure.figsize"][0])
+    if not is_narrow() or columns == 1:
+        figure = Figure(figsize=(width, height))
+        return figure, figure.subplots(lines, columns, **how)
+    figure = Figure(figsize=(width, columns * height))
+    if ratios := how.get("height_ratios"):
+        how["height_ratios"] = [ratio for ratio in ratios for _ in range(columns)]
+    squeeze = how.pop("squeeze", True)
+    # Panels of a column share an axis; stacked, they alternate with other columns.
+    if how.get("sharex") == "col":
+        how["sharex"] = False
+    axes = figure.subplots(lines * columns, 1, squeeze=False, **how)
+    axes = axes.reshape(lines, columns)
+    return figure, axes[0] if squeeze and lines == 1 else axes
+
+
+def hide_row_names(ax: Axes) -> None:
+    """Leave out the row names of a panel, if a panel to its left has them."""
+    if not is_narrow():
+        ax.set_yticklabels([])
 
 
 def panels(
@@ -43,8 +73,8 @@ def panels(
     `draw` draws the rows of a panel; `height` is that of a panel, in inches.
     """
     lines, columns = (len(rows) + 1) // 2, min(len(rows), 2)
-    figure = Figure(figsize=(9.0 if columns == 2 else 6.4, height * lines + 0.5))
-    axes = figure.subplots(lines, columns, squeeze=False).flatten()
+    figure, axes = canvas(height * lines + 0.5, lines, columns, squeeze=False)
+    axes = axes.flatten()
     for ax in axes[len(rows) :]:
         ax.remove()
     for ax, (name, subset) in zip(axes, rows.items(), strict=False):
@@ -190,7 +220,7 @@ def bars(ax: Axes, names: Sequence[str], series: Series, *, line: float = 0.0) -
         reach = arms(x, low, high)
         ax.errorbar(x, y, xerr=reach, fmt="none", ecolor=BLACK, elinewidth=0.8)
     ax.axvline(line, color=GREY, linewidth=0.8)
-    name_rows(ax, [label(name) for name in names])
+    name_rows(ax, [label(name, 20 if is_narrow() else 36) for name in names])
 
 
 def interval_series(
@@ -255,7 +285,7 @@ def interval_rows(
     if count > 1:
         for place in range(1, len(names)):
             ax.axhline(place - 0.5, color=GREY, linewidth=0.3, alpha=0.6)
-    name_rows(ax, [label(name, 30) for name in names])
+    name_rows(ax, [label(name, 20 if is_narrow() else 30) for name in names])
     few_ticks(ax)
 
 

@@ -51,6 +51,9 @@ LOOKS = (
 BAR_LOOKS = ((BLUE, ""), (RED, "//"), (OCHRE, ".."), (TEAL, "xx"))
 """Colour and hatch of each series of bars; a chart draws at most as many."""
 
+WIDE, NARROW = 9.0, 4.3
+"""Widths of figures in inches: for a page or paper, and for a telephone."""
+
 _SETTINGS: dict[Any, Any] = {
     "axes.formatter.limits": (-4, 5),
     "axes.grid": True,
@@ -80,9 +83,12 @@ _SETTINGS: dict[Any, Any] = {
 
 
 @contextmanager
-def style() -> Iterator[None]:
-    """Apply the report's matplotlib settings, not the user's, in a `with` block."""
-    with mpl_style.context(["default", _SETTINGS]):
+def style(width: float = WIDE) -> Iterator[None]:
+    """Apply the report's matplotlib settings, not the user's, in a `with` block.
+
+    `width` is that of figures, in inches. In a `NARROW` one panels are stacked.
+    """
+    with mpl_style.context(["default", _SETTINGS, {"figure.figsize": (width, width)}]):
         yield
 
 

@@ -8,7 +8,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from entrometer.report import draw
-from entrometer.report.kinds import FinishedRun, PageParts
+from entrometer.report.kinds import FinishedRun
 from entrometer.report.numbers import interval, number, with_error, with_interval
 from entrometer.report.plot import Plot, spread
 from entrometer.report.read import TRAINING, TrainingRun, TrainingTables
@@ -113,7 +113,8 @@ def _reward_panel(ax: Axes, runs: Runs) -> None:
     if len(runs) == 1:
         ax.set_ylim(0, 1)
     # Below the panel, because the curves fill it.
-    ax.legend(loc="upper center", bbox_to_anchor=(0.5, -0.16), ncols=3)
+    columns = 1 if draw.is_narrow() else 3
+    ax.legend(loc="upper center", bbox_to_anchor=(0.5, -0.16), ncols=columns)
 
 
 def _noise_panel(ax: Axes, runs: Runs) -> None:
@@ -383,15 +384,3 @@ def _from_to(runs: Runs, values: Callable[[TrainingRun], Sequence[np.ndarray]]) 
             first, last = number(float(known[0])), number(float(known[-1]))
             parts.append(f"from {first} to {last}{whose}")
     return ", ".join(parts)
-
-
-PARTS = PageParts[TrainingTables](
-    figures={
-        "entropy": entropy,
-        "held-out problems": passes,
-        "reward": reward,
-        "noise scale": noise,
-        "prediction of single updates": prediction,
-    },
-    tables=(evaluations,),
-)

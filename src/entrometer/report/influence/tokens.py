@@ -197,8 +197,9 @@ def _caption(updates: Sequence[Update]) -> str:
 
 def _draw(updates: Sequence[Update], influence: Influences) -> Figure:
     columns, lines = min(len(updates), 2), (len(updates) + 1) // 2
-    figure = Figure(figsize=(9.0, (5.6 if columns == 1 else 4.2) * lines))
-    axes = figure.subplots(lines, columns, squeeze=False).flatten()
+    height = 4.2 if columns == 2 or draw.is_narrow() else 5.6
+    figure, axes = draw.canvas(height * lines, lines, columns, squeeze=False)
+    axes = axes.flatten()
     for ax in axes[len(updates) :]:
         ax.remove()
     units = influence.rates.units
