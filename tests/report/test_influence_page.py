@@ -72,8 +72,8 @@ def report(tmp_path):
 
 
 def test_a_page_of_influence_has_its_figures_tables_and_tokens(page, made):
-    assert set(page.ids) >= INFLUENCE_FIGURES | {"tokens", "glance"}
-    assert page.count("svg") == len(INFLUENCE_FIGURES)
+    assert set(page.ids) >= INFLUENCE_FIGURES | {"tokens", "find"}
+    assert page.count("svg") == 2 * len(INFLUENCE_FIGURES)
     rows = ROW.findall(page.raw)
     assert len(rows) == 12
     for number, _, body in rows:

@@ -57,6 +57,8 @@ def _facts(run: FinishedRun[Any]) -> Iterator[str]:
     config, about = run.config, run.about
     if _checkpoints(run):
         yield f"run {run.name}"
+    elif names := _named_checkpoints(run):
+        yield _shortened(names)
     policy, task = config.get("policy"), config.get("task")
     if isinstance(policy, str) and policy:
         yield f"model {policy}"
@@ -78,6 +80,15 @@ def _checkpoints(run: FinishedRun[Any]) -> list[PurePosixPath]:
     if not isinstance(paths, list):
         return []
     return [PurePosixPath(p) for p in paths if isinstance(p, str)]
+
+
+def _named_checkpoints(run: FinishedRun[Any]) -> list[str]:
+    """Return the checkpoints that the main table names, if settings name none."""
+    main = next(iter(vars(run.tables).values()), None)
+    rows = main if isinstance(main, list) else []
+    return list(
+        dict.fromkeys(row.checkpoint for row in rows if hasattr(row, _SUBJECT[0]))
+    )
 
 
 def _shortened(names: Sequence[str]) -> str:

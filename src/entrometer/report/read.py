@@ -90,7 +90,8 @@ def _bare_tables(path: Path, name: str, kinds: Kinds) -> FinishedRun[Any]:
             read = {n: read_rows(path / f"{n}.parquet", rows[n]) for n in files}
             return FinishedRun(
                 kind=kind.name,
-                name=name,
+                # A folder such as `float64` says little without the one around it.
+                name=f"{path.resolve().parent.name}/{name}",
                 title=f"Tables of entrometer {kind.name}",
                 sentences=(),
                 warnings=(unsealed("the tables"),),

@@ -112,9 +112,8 @@ def _several(updates: list[Parts]) -> Answer:
         count_card(larger, count, "updates in which momentum moves entropy more"),
     )
     text = (
-        f"Of {count} updates, the batch of {drained} lowers entropy beyond noise. In "
-        f"{larger} of them ({whole_percent(larger / count)}) momentum of earlier "
-        "batches moves entropy more than the batch does."
+        f"Of {count} updates, {drained} have a batch that lowers entropy beyond noise, "
+        f"and {larger} have momentum that moves entropy more than their batch does."
     )
     title = f"{drained} of {count} batches drain entropy beyond noise"
     return Answer(title, text, cards)
