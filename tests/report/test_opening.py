@@ -80,6 +80,8 @@ def test_a_run_is_named_by_its_training_and_checkpoints():
     assert run_facts(run) == (
         "run run · loss dr-grpo · 128 evaluation prompts · float32 · 2026-11-20"
     )
+    about = run.about | {"losses": {"step-4": "TRL 1.16: loss_type=dapo"}}
+    assert "TRL 1.16: loss_type=dapo · 128" in run_facts(replace(run, about=about))
     many = [f"twin/checkpoint-{step}" for step in (8, 16, 24, 32)]
     run = replace(run, config={"checkpoints": many})
     assert run_name(run) == "twin, checkpoint-8 to checkpoint-32 (4 checkpoints)"

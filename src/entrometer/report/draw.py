@@ -59,6 +59,14 @@ def canvas(
     return figure, axes[0] if squeeze and lines == 1 else axes
 
 
+def labelled_lines(axes: Any) -> Any:
+    """Return the lines of panels that name their horizontal axes.
+
+    The last line names them for the whole column; stacked panels have no columns.
+    """
+    return axes if is_narrow() else axes[-1:]
+
+
 def hide_row_names(ax: Axes) -> None:
     """Leave out the row names of a panel, if a panel to its left has them."""
     if not is_narrow():

@@ -64,8 +64,8 @@ def _facts(run: FinishedRun[Any]) -> Iterator[str]:
         yield f"model {policy}"
     if isinstance(task, str) and task:
         yield f"task {task}"
-    if isinstance(loss := config.get("intervention"), str) and loss:
-        yield f"loss {loss}"
+    if loss := _loss(run):
+        yield loss
     if isinstance(prompts := config.get("prompts"), int):
         kind = "prompts per step" if run.kind == "training" else "evaluation prompts"
         yield f"{prompts:,} {kind}"
@@ -73,6 +73,15 @@ def _facts(run: FinishedRun[Any]) -> Iterator[str]:
         yield precision
     if isinstance(date := about.get("date"), str):
         yield date[:10]
+
+
+def _loss(run: FinishedRun[Any]) -> str:
+    """Return trainer and loss as the recorded updates say, or else the settings."""
+    losses = run.about.get("losses")
+    if isinstance(losses, dict) and losses:
+        return "; ".join(dict.fromkeys(map(str, losses.values())))
+    loss = run.config.get("intervention")
+    return f"loss {loss}" if isinstance(loss, str) and loss else ""
 
 
 def _checkpoints(run: FinishedRun[Any]) -> list[PurePosixPath]:

@@ -136,7 +136,8 @@ def _ratio(kept: Interval, change: Interval) -> str:
 def _cost(bought: Interval) -> str:
     if bought.high < 0:
         return ", at a cost in reward"
-    return ", and reward rises" if bought.low > 0 else ", at no visible cost in reward"
+    more = bought.low > 0
+    return ", with more reward" if more else ", at no visible cost in reward"
 
 
 def _several(every: Sequence[Point]) -> Answer:

@@ -94,8 +94,9 @@ def _draw_scores(rows: dict[str, list[Score]]) -> Figure:
             ax.set_ylim(len(names) - 0.5, -0.5)
             ax.set_yticks(range(len(names)), [label(n, 26) for n in names])
         draw.hide_row_names(right)
-    axes[-1][0].set_xlabel("Spearman's ρ")
-    axes[-1][1].set(xlabel="share of the top 1% found", xlim=(-0.03, 1.03))
+    for left, right in draw.labelled_lines(axes):
+        left.set_xlabel("Spearman's ρ")
+        right.set(xlabel="share of the top 1% found", xlim=(-0.03, 1.03))
     return draw.with_legend(figure, len(rows) > 1)
 
 

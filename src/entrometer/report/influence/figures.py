@@ -209,8 +209,9 @@ def _draw_groups(rows: dict[str, list[Group]], units: dict[str, str]) -> Figure:
             draw.few_ticks(ax)
         line[0].set_title(f"by {_GROUPED_BY[by]}")
         draw.hide_row_names(line[1])
-    for ax, objective in zip(axes[-1], OBJECTIVES, strict=True):
-        ax.set_xlabel(f"influence on {objective}, {units[objective]}")
+    for line in draw.labelled_lines(axes):
+        for ax, objective in zip(line, OBJECTIVES, strict=True):
+            ax.set_xlabel(f"influence on {objective}, {units[objective]}")
     return draw.with_legend(figure, len(rows) > 1)
 
 

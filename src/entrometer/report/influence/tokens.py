@@ -203,8 +203,10 @@ def _draw(updates: Sequence[Update], influence: Influences) -> Figure:
     for ax in axes[len(updates) :]:
         ax.remove()
     units = influence.rates.units
+    # A narrow figure is a second copy on the page, and has room for fewer points.
+    points = _POINTS // (2 if draw.is_narrow() else 1)
     for ax, update in zip(axes, updates, strict=False):
-        _panel(ax, update, _POINTS // len(updates), columns)
+        _panel(ax, update, points // len(updates), columns)
         if len(updates) > 1:
             ax.set_title(update.name)
         ax.set_xlabel(f"influence on reward, {units['reward']}")
