@@ -256,10 +256,11 @@ def test_chromium_sorts_and_searches_responses(run, made, tmp_path):
           const draining = numbers();
           const words = document.getElementById('words');
           const text = document.querySelector('.r .t').textContent.slice(0, 3);
+          const lower = text.toLowerCase();
           words.value = text.toUpperCase();
           words.dispatchEvent(new Event('input', { bubbles: true }));
           const found = [...document.querySelectorAll('.r:not([hidden])')]
-            .every((x) => x.parentElement.textContent.toLowerCase().includes(text.toLowerCase()));
+            .every((x) => x.parentElement.textContent.toLowerCase().includes(lower));
           const said = document.getElementById('hits').textContent;
           const marked = document.querySelectorAll('[data-hit]').length;
           words.value = '';

@@ -85,13 +85,13 @@ class Section(Generic[Tables]):
     words: "OfRuns[Tables, str] | None" = None
     """A paragraph below the heading."""
     snippets: "OfRuns[Tables, Sequence[Snippet]] | None" = None
+    figures: "Mapping[str, OfRuns[Tables, Plot]]" = field(default_factory=dict)
+    """Figures by their subject, in page order."""
+    tables: "Sequence[OfRuns[Tables, Table]]" = ()
     tokens: "Callable[[Sequence[FinishedRun[Tables]], int], TokenMap | None] | None" = (
         None
     )
     """Responses whose tokens are coloured, given the number of runs on the page."""
-    figures: "Mapping[str, OfRuns[Tables, Plot]]" = field(default_factory=dict)
-    """Figures by their subject, in page order."""
-    tables: "Sequence[OfRuns[Tables, Table]]" = ()
     run_tables: "Callable[[FinishedRun[Tables]], list[tuple[str, Table]]] | None" = None
     """Folded tables of a single run, each with its title."""
     folded: bool = False

@@ -103,36 +103,38 @@ def _opening(run: FinishedRun[Any], parts: PageParts[Any], runs: int) -> dict[st
 def _sections(
     groups: Sequence[Group], runs: int
 ) -> tuple[list[dict[str, Any]], list[str]]:
-    """Return the sections that have content, and the subjects that were not measured.
-
-    Runs of two kinds may each have a section of the same title.
-    """
+    """Return the sections that have content, and the subjects that were not measured."""
     sections: list[dict[str, Any]] = []
     missing: list[str] = []
     for parts, members in groups:
         for section in parts.sections:
-            made = {name: make(members) for name, make in section.figures.items()}
-            missing += [name for name, plot in made.items() if plot is None]
-            tables = [make(members) for make in section.tables]
-            words = section.words(members) if section.words else None
-            folded = section.run_tables or (lambda _: [])
-            content = {
-                "words": [words] if words else [],
-                "snippets": (section.snippets and section.snippets(members)) or [],
-                "figures": [_drawn(plot) for plot in made.values() if plot],
-                "tables": [t for t in tables if t],
-                "tokens": section.tokens and section.tokens(members, runs),
-                "run_tables": [(run.name, folded(run)) for run in members],
-            }
-            if any(t for _, t in content["run_tables"]) or any(
-                value for name, value in content.items() if name != "run_tables"
-            ):
-                words_of = re.sub("[^a-z]+", "-", section.title.lower())
-                title = {"title": section.title, "folded": section.folded}
-                sections.append(
-                    {"id": f"{members[0].kind}-{words_of}", **title, **content}
-                )
+            plots = {name: make(members) for name, make in section.figures.items()}
+            missing += [name for name, plot in plots.items() if plot is None]
+            content = _content(section, members, runs)
+            content["figures"] = [_drawn(plot) for plot in plots.values() if plot]
+            if any(content.values()):
+                # Runs of two kinds may each have a section of the same title.
+                words = f"{members[0].kind} {section.title}".lower()
+                key = re.sub("[^a-z0-9]+", "-", words)
+                about = {"id": key, "title": section.title, "folded": section.folded}
+                sections.append(about | content)
     return sections, missing
+
+
+def _content(
+    section: Section[Any], members: Sequence[FinishedRun[Any]], runs: int
+) -> dict[str, Any]:
+    words = section.words(members) if section.words else None
+    made = [make(members) for make in section.tables]
+    per_run = section.run_tables
+    listed = [(run.name, per_run(run)) for run in members] if per_run else []
+    return {
+        "words": [words] if words else [],
+        "snippets": (section.snippets(members) if section.snippets else None) or [],
+        "tables": [table for table in made if table],
+        "tokens": section.tokens(members, runs) if section.tokens else None,
+        "run_tables": [(name, tables) for name, tables in listed if tables],
+    }
 
 
 def _drawn(plot: Plot) -> dict[str, Any]:
