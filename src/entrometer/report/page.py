@@ -103,7 +103,7 @@ def _opening(run: FinishedRun[Any], parts: PageParts[Any], runs: int) -> dict[st
 def _sections(
     groups: Sequence[Group], runs: int
 ) -> tuple[list[dict[str, Any]], list[str]]:
-    """Return the sections that have content, and the subjects that were not measured."""
+    """Return sections that have content, and subjects that were not measured."""
     sections: list[dict[str, Any]] = []
     missing: list[str] = []
     for parts, members in groups:
