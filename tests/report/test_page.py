@@ -205,7 +205,7 @@ def test_the_caption_of_many_changes_counts_what_is_sure(new_run):
 
 
 def test_text_of_a_run_is_no_markup(report, new_run):
-    evil = "<script>alert(1)</script>{{ 7*7 }}"
+    evil = "<script>alert(1)</script>{{ 1234*5678 }}"
     made = measurement(
         replace(SMALL, checkpoints=(evil,), updates=('"><img src=x>',)),
         [sample(evil, checkpoint=evil)],
@@ -223,8 +223,8 @@ def test_text_of_a_run_is_no_markup(report, new_run):
     )
     assert "script" not in page.tags
     assert "img" not in page.tags
-    assert "{{ 7*7 }}" in page.text
-    assert "49" not in re.sub(r"\d*[.,]\d+", "", page.text.rpartition("Settings of")[0])
+    assert "{{ 1234*5678 }}" in page.text
+    assert "7006652" not in page.text
 
 
 def test_a_name_in_dollars_is_no_formula(report, new_run):

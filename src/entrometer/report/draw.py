@@ -5,7 +5,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import cycle
 from typing import Any, NamedTuple, TypeVar
 
-import matplotlib as mpl
 import numpy as np
 from jaxtyping import Float
 from matplotlib.artist import Artist
@@ -15,7 +14,17 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullLocator
 
 from entrometer.report.numbers import Interval, number, percent
-from entrometer.report.style import BAR_LOOKS, BLACK, GREY, LOOKS, PAPER, WIDE, Look
+from entrometer.report.style import (
+    BAR_LOOKS,
+    BLACK,
+    GREY,
+    LOOKS,
+    NARROW,
+    PAPER,
+    WIDE,
+    Look,
+    is_narrow,
+)
 from entrometer.report.text import label
 
 Rows = TypeVar("Rows")
@@ -30,11 +39,6 @@ Series = Mapping[str, Mapping[str, Interval]]
 """Intervals by series and by row."""
 
 
-def is_narrow() -> bool:
-    """Return whether figures have the width of a telephone: see `style`."""
-    return float(mpl.rcParams["figure.figsize"][0]) < WIDE
-
-
 def canvas(
     height: float, lines: int = 1, columns: int = 1, **how: Any
 ) -> tuple[Figure, Any]:
@@ -43,7 +47,7 @@ def canvas(
     A narrow figure has the panels of a line below one another, at the same size; the
     array of panels keeps its shape.
     """
-    width = float(mpl.rcParams["figure.figsize"][0])
+    width = NARROW if is_narrow() else WIDE
     if not is_narrow() or columns == 1:
         figure = Figure(figsize=(width, height))
         return figure, figure.subplots(lines, columns, **how)
@@ -228,7 +232,7 @@ def bars(ax: Axes, names: Sequence[str], series: Series, *, line: float = 0.0) -
         reach = arms(x, low, high)
         ax.errorbar(x, y, xerr=reach, fmt="none", ecolor=BLACK, elinewidth=0.8)
     ax.axvline(line, color=GREY, linewidth=0.8)
-    name_rows(ax, [label(name, 20 if is_narrow() else 36) for name in names])
+    name_rows(ax, [label(name) for name in names])
 
 
 def interval_series(
@@ -293,7 +297,7 @@ def interval_rows(
     if count > 1:
         for place in range(1, len(names)):
             ax.axhline(place - 0.5, color=GREY, linewidth=0.3, alpha=0.6)
-    name_rows(ax, [label(name, 20 if is_narrow() else 30) for name in names])
+    name_rows(ax, [label(name, 30) for name in names])
     few_ticks(ax)
 
 

@@ -87,7 +87,9 @@ def _bare_tables(path: Path, name: str, kinds: Kinds) -> FinishedRun[Any]:
         rows = table_classes(kind.tables)
         main = next(iter(rows))
         if main in files and files <= rows.keys():
-            read = {n: read_rows(path / f"{n}.parquet", rows[n]) for n in files}
+            read: dict[str, list[Any]] = {
+                n: read_rows(path / f"{n}.parquet", rows[n]) for n in files
+            }
             return FinishedRun(
                 kind=kind.name,
                 # A folder such as `float64` says little without the one around it.

@@ -5,6 +5,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import matplotlib as mpl
 from matplotlib import style as mpl_style
 from matplotlib.figure import Figure
 
@@ -90,6 +91,11 @@ def style(width: float = WIDE) -> Iterator[None]:
     """
     with mpl_style.context(["default", _SETTINGS, {"figure.figsize": (width, width)}]):
         yield
+
+
+def is_narrow() -> bool:
+    """Return whether figures have the width of a telephone: see `style`."""
+    return bool(mpl.rcParams["figure.figsize"][0] == NARROW)
 
 
 def save(figure: Figure, path: Path) -> None:

@@ -12,7 +12,17 @@ from entrometer.report.kinds import FinishedRun
 from entrometer.report.numbers import interval, number, with_error, with_interval
 from entrometer.report.plot import Plot, spread
 from entrometer.report.read import TRAINING, TrainingRun, TrainingTables
-from entrometer.report.style import BLUE, GREY, LOOKS, OCHRE, RED, Look, save, style
+from entrometer.report.style import (
+    BLUE,
+    GREY,
+    LOOKS,
+    OCHRE,
+    RED,
+    Look,
+    is_narrow,
+    save,
+    style,
+)
 from entrometer.report.table import Table, table
 from entrometer.report.text import label
 from entrometer.runs import Metrics
@@ -113,7 +123,7 @@ def _reward_panel(ax: Axes, runs: Runs) -> None:
     if len(runs) == 1:
         ax.set_ylim(0, 1)
     # Below the panel, because the curves fill it.
-    columns = 1 if draw.is_narrow() else 3
+    columns = 1 if is_narrow() else 3
     ax.legend(loc="upper center", bbox_to_anchor=(0.5, -0.16), ncols=columns)
 
 
