@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from entrometer.text import clock, plain, print_json, table
+from entrometer.text import clock, interval, plain, print_json, table
 from tests.cli.conftest import strictly
 
 
@@ -25,6 +25,20 @@ def test_json_has_null_for_what_json_does_not_have(capsys):
     expected = {"rows": [{"x": None, "where": "a"}], "y": [None, 1.5, "\x1b"]}
     assert strictly(printed) == expected
     assert "\x1b" not in printed
+
+
+@pytest.mark.parametrize(
+    ("numbers", "text"),
+    [
+        ((-0.0711, -0.101, -0.0412), "-0.071 [-0.101, -0.041]"),
+        ((1.5e-6, 1.2e-6, 1.8e-6), "+1.50e-6 [+1.20e-6, +1.80e-6]"),
+        ((0.0, 0.0, 0.0), "exactly 0"),
+        ((0.5, math.nan, math.nan), "+0.5 [+nan, +nan]"),
+        ((1.0, 1.0, math.inf), "+1 [+1, +inf]"),
+    ],
+)
+def test_a_value_and_its_interval_share_their_decimals(numbers, text):
+    assert interval(*numbers) == text
 
 
 def test_table_has_words_to_the_left_and_numbers_to_the_right():

@@ -21,7 +21,7 @@ POLICY = (
 TEXTS = """(() => {
   const all = (css) => [...document.querySelectorAll(css)].map((x) => x.textContent);
   return {
-    title: document.title, heading: all('h1'), sentences: all('.sentence'),
+    title: document.title, heading: all('.kind'), sentences: all('.sentence'),
     warnings: all('.warning'), names: all('.w'),
     values: [...document.querySelector('.pairs').querySelectorAll('td')]
       .map((x) => x.textContent),

@@ -30,11 +30,36 @@ def table(
 
 
 def interval(value: float, low: float, high: float, *, scale: float = 1.0) -> str:
-    """Return the text `value [low, high]`, each number times `scale`, in 3 digits."""
+    """Return the text `value [low, high]`, each number times `scale`.
+
+    All three have the decimals that the width of the interval justifies.
+    """
     if math.isnan(value):
         return "not known"
-    value, low, high = (scale * x for x in (value, low, high))
-    return f"{value:+.3g} [{low:+.3g}, {high:+.3g}]"
+    numbers = [scale * x for x in (value, low, high)]
+    if not any(numbers):
+        return "exactly 0"
+    if not (all(map(math.isfinite, numbers)) and numbers[2] > numbers[1]):
+        return "{:+.3g} [{:+.3g}, {:+.3g}]".format(*numbers)
+    power, decimals = rounding(
+        max(map(abs, numbers)), standard_error=(numbers[2] - numbers[1]) / 4
+    )
+    exponent = f"e{power}" if power else ""
+    shown = [f"{x / 10.0**power:+.{decimals}f}{exponent}" for x in numbers]
+    return "{} [{}, {}]".format(*shown)
+
+
+def rounding(largest: float, standard_error: float) -> tuple[int, int]:
+    """Return the power of ten to factor out, and the decimals to show after it.
+
+    They leave two digits of the standard error. `largest` is the largest absolute value
+    of the numbers that share the rounding.
+    """
+    # Below 1e-300 the power of ten would underflow to 0.
+    exponent = max(-300, math.floor(math.log10(largest)))
+    power = exponent if exponent < -4 or exponent > 5 else 0
+    smallest = max(standard_error / 10.0**power, 1e-12)
+    return power, max(0, 1 - math.floor(math.log10(smallest)))
 
 
 def clock(seconds: float) -> str:

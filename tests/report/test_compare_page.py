@@ -53,7 +53,7 @@ def report(tmp_path):
 
 def test_a_page_of_a_comparison_has_its_words_figures_and_tables(page):
     assert set(page.ids) >= FIGURES
-    assert page.count("svg") == page.count("figcaption") == len(FIGURES)
+    assert page.count("svg") == 2 * page.count("figcaption") == 2 * len(FIGURES)
     for words in (*SUMMARY["sentences"], *SUMMARY["warnings"]):
         assert words in page.text
     # One a figure, agreement, remedies at two strengths, settings, facts.
@@ -98,7 +98,7 @@ def test_settings_elsewhere_are_code(page, made):
     assert code.count('loss_type="dr_grpo", epsilon=0.2') == sum(
         bool(r.trl) for r in made.remedies
     )
-    shown = page.raw.split('id="tables"')[1].split("<details>")[0]
+    shown = page.raw.split('id="compare-all-remedies-at-all-strengths"')[1]
     assert all(f"<code>{name}</code>" in shown for name in tried)
 
 
@@ -140,7 +140,7 @@ def test_a_hostile_name_is_text(report, made, evil):
     tables = CompareTables(outcomes, places, remedies)
     page = report(tables, title=evil, sentences=[evil], warnings=[evil])
     assert not {"script", "img"} & set(page.tags)
-    assert page.count("svg") == len(FIGURES)
+    assert page.count("svg") == 2 * len(FIGURES)
     assert page.text.count(evil) >= 4 * len(remedies) or not evil
     assert not any(name.startswith("on") for _, a in page.attributes for name in a)
 
@@ -156,7 +156,7 @@ def test_what_was_not_measured_is_a_dash(report, made):
     }
     page = report(CompareTables(**tables))
     assert page.count("svg") == 0
-    assert "Not measured here: frontier of reward and entropy, gain" in page.text
+    assert "Not measured here: gain over plain, frontier of reward" in page.text
 
 
 def test_empty_tables_make_a_page(report):
@@ -180,7 +180,7 @@ def test_every_shape_of_a_comparison_is_drawn(report, shape):
     # Without a remedy there is no gain to predict.
     absent = set() if shape.names else {"predicted-observed"}
     assert FIGURES - set(page.ids) == absent
-    assert page.count("svg") == len(FIGURES - absent)
+    assert page.count("svg") == 2 * len(FIGURES - absent)
     assert "nan" not in page.text
 
 

@@ -108,6 +108,7 @@ def test_a_response_has_its_tokens_and_what_they_do_together(found):
     assert "".join(t.text for t in answer.tokens) in tokens.text
     assert tokens.text.startswith(f"Response {answer.number}: reward ")
     assert ("p", "class", "tabindex", "role", "aria-label", "data-v") in tokens.tags
+    assert ("div", "class", "data-k") in tokens.tags
 
 
 def test_what_tokens_do_together_is_the_group_or_else_their_sum():

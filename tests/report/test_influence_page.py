@@ -72,8 +72,8 @@ def report(tmp_path):
 
 
 def test_a_page_of_influence_has_its_figures_tables_and_tokens(page, made):
-    assert set(page.ids) >= INFLUENCE_FIGURES | {"tokens", "glance"}
-    assert page.count("svg") == len(INFLUENCE_FIGURES)
+    assert set(page.ids) >= INFLUENCE_FIGURES | {"tokens", "find"}
+    assert page.count("svg") == 2 * len(INFLUENCE_FIGURES)
     rows = ROW.findall(page.raw)
     assert len(rows) == 12
     for number, _, body in rows:
@@ -234,4 +234,50 @@ def test_chromium_says_token_value_and_error_by_the_keyboard(run, made, tmp_path
     assert told.startswith("token “<|im_end|>”, ")
     assert float(value.replace("−", "-")) == float(f"{3e-4 * last.entropy:.2e}")
     assert float(error) == float(f"{3e-4 * last.entropy_se:.1e}")
+    assert (opened.scripts, opened.requests, opened.messages) == (1, [], [])
+
+
+@pytest.mark.slow
+def test_chromium_sorts_and_searches_responses(run, made, tmp_path):
+    try:
+        find_chromium()
+    except ChromiumMissing as missing:
+        pytest.skip(str(missing))
+    page = write_report([run], tmp_path / "report.html", KINDS)
+    opened = open_page(
+        page,
+        """(() => {
+          const numbers = () => [...document.querySelectorAll('.r:not([hidden])')]
+            .map((x) => Number(/Response (\\d+)/.exec(x.textContent)[1]));
+          const before = numbers();
+          document.querySelector('input[name=first][value="+2"]').click();
+          const inOrder = numbers();
+          document.querySelector('input[name=first][value="+0"]').click();
+          const draining = numbers();
+          const words = document.getElementById('words');
+          const text = document.querySelector('.r .t').textContent.slice(0, 3);
+          const lower = text.toLowerCase();
+          words.value = text.toUpperCase();
+          words.dispatchEvent(new Event('input', { bubbles: true }));
+          const found = [...document.querySelectorAll('.r:not([hidden])')]
+            .every((x) => x.parentElement.textContent.toLowerCase().includes(lower));
+          const said = document.getElementById('hits').textContent;
+          const marked = document.querySelectorAll('[data-hit]').length;
+          words.value = '';
+          words.dispatchEvent(new Event('input', { bubbles: true }));
+          return [before, inOrder, draining, found, said, marked, numbers()];
+        })()""",
+    )
+    before, in_order, draining, found, said, marked, after = opened.answer
+    sums = {
+        int(g.name): g.value
+        for g in made.groups
+        if (g.by, g.objective) == ("response", "entropy")
+    }
+    assert in_order == sorted(before)
+    assert draining[0] == min(sums, key=sums.get)
+    assert found
+    assert marked > 0
+    assert re.fullmatch(r"\d+ of 12 responses", said)
+    assert after == draining
     assert (opened.scripts, opened.requests, opened.messages) == (1, [], [])

@@ -48,6 +48,11 @@ def test_an_interval_is_rounded_to_its_width(low, high, text):
     assert interval(low, high) == text
 
 
+def test_what_changes_nothing_has_no_interval():
+    assert with_interval(0.0, 0.0, 0.0) == "exactly 0"
+    assert interval(0.0, 0.0) == "exactly 0"
+
+
 def test_a_value_and_its_interval_have_the_same_decimals():
     assert with_interval(0.98, 0.96108, 0.9903) == "0.9800 [0.9611, 0.9903]"
     assert with_interval(0.98, math.nan, math.nan) == "0.98"
@@ -84,4 +89,4 @@ def test_a_span_is_one_number_if_its_ends_look_equal(values, text):
 @given(ANY, ANY, ANY)
 def test_every_float_has_a_text(a, b, c):
     for text in (number(a), percent(a), with_error(a, b), with_interval(a, b, c)):
-        assert re.fullmatch(r"[-−–∞\d.,e%±()\[\] +]+", text)
+        assert re.fullmatch(r"exactly 0|[-−–∞\d.,e%±()\[\] +]+", text)

@@ -86,10 +86,11 @@ def test_a_measurement_has_its_summary_figures_tables_and_samples(page):
     for words in ("A title", "One.", "Two.", "Beware.", "a response", "problem 0"):
         assert words in page.text
     assert set(page.ids) >= FIGURES
-    assert page.count("svg") == page.count("figure") == page.count("figcaption") == 7
-    # At a glance, one for each figure, terms, variances, four ways by two units,
-    # settings, facts.
-    assert page.count("table") == page.count("caption") == 1 + 7 + 2 + 8 + 2
+    # Each figure is drawn at two widths.
+    assert page.count("svg") == 2 * page.count("figure") == 14
+    assert page.count("figcaption") == 7
+    # One for each figure, terms, variances, four ways by two units, settings, facts.
+    assert page.count("table") == page.count("caption") == 7 + 2 + 8 + 2
 
 
 def test_the_page_may_run_nothing_and_ask_for_nothing(page):
@@ -124,8 +125,9 @@ def test_the_same_run_gives_the_same_bytes(page, report, new_run):
 
 def test_several_runs_share_figures_and_tables(together):
     assert "3 runs compared" in together.text
-    assert together.count("svg") == 7 + 5
-    glance = together.raw.split('id="glance"')[1].split("</table>")[0]
+    assert together.count("svg") == 2 * (7 + 5)
+    changes = "<caption>Entropy change at the training&#39;s learning rate. Observed"
+    glance = together.raw.split(changes)[1].split("</table>")[0]
     assert glance.count("<tr>") == 1 + 2
     for name in ("first", "second"):
         assert f'<th scope="row" class="w">{name}</th>' in glance
@@ -134,7 +136,7 @@ def test_several_runs_share_figures_and_tables(together):
 def test_a_training_run_is_drawn_with_its_evaluation(report):
     page = report(REFERENCE)
     assert "Training run reference" in page.text
-    assert {i for i in page.ids if re.fullmatch("training-[a-z]+", i)} == {
+    assert set(page.ids) >= {
         *("training-entropy", "training-passes", "training-reward"),
         *("training-noise", "training-prediction"),
     }
@@ -203,7 +205,7 @@ def test_the_caption_of_many_changes_counts_what_is_sure(new_run):
 
 
 def test_text_of_a_run_is_no_markup(report, new_run):
-    evil = "<script>alert(1)</script>{{ 7*7 }}"
+    evil = "<script>alert(1)</script>{{ 1234*5678 }}"
     made = measurement(
         replace(SMALL, checkpoints=(evil,), updates=('"><img src=x>',)),
         [sample(evil, checkpoint=evil)],
@@ -221,8 +223,8 @@ def test_text_of_a_run_is_no_markup(report, new_run):
     )
     assert "script" not in page.tags
     assert "img" not in page.tags
-    assert "{{ 7*7 }}" in page.text
-    assert "49" not in re.sub(r"\d*[.,]\d+", "", page.text.partition("Settings")[0])
+    assert "{{ 1234*5678 }}" in page.text
+    assert "7006652" not in page.text
 
 
 def test_a_name_in_dollars_is_no_formula(report, new_run):

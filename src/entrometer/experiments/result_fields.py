@@ -6,6 +6,7 @@ from typing import Any
 
 from entrometer.estimators import Estimate
 from entrometer.runs.tables.signal import UpdateSignal
+from entrometer.text import interval
 
 _UNITS = {"entropy": "nats per token", "log-prob": "nats per response"}
 
@@ -70,8 +71,8 @@ def signal_sentences(rows: Sequence[UpdateSignal]) -> Iterator[str]:
             f"{_name(row)}: {row.groups_with_signal} of {row.groups} prompt groups "
             f"have signal; of the predicted change of {row.quantity}, "
             f"{row.predicted:+.3g} {_UNITS[row.quantity]} at the learning rate "
-            f"{row.eta:.3g}, momentum makes {row.momentum:+.3g} "
-            f"[{row.momentum_low:+.3g}, {row.momentum_high:+.3g}]."
+            f"{row.eta:.3g}, momentum makes "
+            f"{interval(row.momentum, row.momentum_low, row.momentum_high)}."
         )
 
 

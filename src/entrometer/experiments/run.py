@@ -4,6 +4,7 @@ import logging
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, fields, replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,7 @@ from entrometer.runs.settings import (
     save_settings,
     sealed_settings,
 )
+from entrometer.runs.updates import read_update
 
 logger = logging.getLogger(__name__)
 
@@ -191,7 +193,8 @@ def _finish(
     # Settings that were edited meanwhile do not belong to these results.
     started = verify(run, names=[CONFIG])
     without = unsealed_inputs(config)
-    warnings = [*summary["warnings"], *map(unsealed, without), *_assumed(points)]
+    recorded = _recorded(points)
+    warnings = [*summary["warnings"], *map(unsealed, without), *_assumed(recorded)]
     results = run / "results"
     results.mkdir(exist_ok=True)
     for name, row in table_classes(experiment.tables).items():
@@ -199,23 +202,32 @@ def _finish(
     summary = summary | {"warnings": warnings, "unsealed": without}
     write_json(run / "summary.json", summary)
     subjects = {point.name: _described(point.subject, run) for point in points}
-    about = {"inputs": subjects, "stages": stages, **about_machine()}
+    date = datetime.now(UTC).isoformat(timespec="seconds")
+    about = {"date": date, "inputs": subjects, "stages": stages, **about_machine()}
+    # What the recorded updates say themselves: settings may name another loss.
+    losses = {Path(b.path).name: read_update(b.path).settings.loss for b in recorded}
+    about["losses"] = {name: loss for name, loss in losses.items() if loss}
     about["store"] = relative_path(store, run)
     write_json(run / "about.json", about)
     # Last: a run whose manifest says that it is finished has all its files.
     seal(run, about={**started, "finished": True}, without=("passes",))
 
 
-def _assumed(points: Sequence[Point]) -> list[str]:
-    """Return a warning for each recorded update whose loss had to be assumed."""
+def _recorded(points: Sequence[Point]) -> list[Recorded]:
+    """Return the recorded updates that the points measure, each once."""
     batches = [batch for r in requests_of(points) for batch in r.batches]
     whole = [getattr(batch, "batch", batch) for batch in batches]
-    found = {b.path: b.assumed for b in whole if isinstance(b, Recorded)}
+    return list({b.path: b for b in whole if isinstance(b, Recorded)}.values())
+
+
+def _assumed(recorded: Sequence[Recorded]) -> list[str]:
+    """Return a warning for each recorded update whose loss had to be assumed."""
     return [
-        f"{Path(path).name}: recorded without the weights of its loss; "
-        f"{loss.partition(':')[0]} is assumed, which the training may not have had."
-        for path, loss in found.items()
-        if loss
+        f"{Path(batch.path).name}: recorded without the weights of its loss; "
+        f"{batch.assumed.partition(':')[0]} is assumed, which the training may not "
+        "have had."
+        for batch in recorded
+        if batch.assumed
     ]
 
 

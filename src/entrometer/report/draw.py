@@ -14,7 +14,17 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullLocator
 
 from entrometer.report.numbers import Interval, number, percent
-from entrometer.report.style import BAR_LOOKS, BLACK, GREY, LOOKS, PAPER, Look
+from entrometer.report.style import (
+    BAR_LOOKS,
+    BLACK,
+    GREY,
+    LOOKS,
+    NARROW,
+    PAPER,
+    WIDE,
+    Look,
+    is_narrow,
+)
 from entrometer.report.text import label
 
 Rows = TypeVar("Rows")
@@ -29,10 +39,42 @@ Series = Mapping[str, Mapping[str, Interval]]
 """Intervals by series and by row."""
 
 
-def canvas(height: float, *shape: int, **how: Any) -> tuple[Figure, Any]:
-    """Return a figure as wide as the page, and its panels as `Figure.subplots` does."""
-    figure = Figure(figsize=(9.0, height))
-    return figure, figure.subplots(*shape, **how)
+def canvas(
+    height: float, lines: int = 1, columns: int = 1, **how: Any
+) -> tuple[Figure, Any]:
+    """Return a figure as wide as the page, and its panels as `Figure.subplots` does.
+
+    A narrow figure has the panels of a line below one another, at the same size; the
+    array of panels keeps its shape.
+    """
+    width = NARROW if is_narrow() else WIDE
+    if not is_narrow() or columns == 1:
+        figure = Figure(figsize=(width, height))
+        return figure, figure.subplots(lines, columns, **how)
+    figure = Figure(figsize=(width, columns * height))
+    if ratios := how.get("height_ratios"):
+        how["height_ratios"] = [ratio for ratio in ratios for _ in range(columns)]
+    squeeze = how.pop("squeeze", True)
+    # Panels of a column share an axis; stacked, they alternate with other columns.
+    if how.get("sharex") == "col":
+        how["sharex"] = False
+    axes = figure.subplots(lines * columns, 1, squeeze=False, **how)
+    axes = axes.reshape(lines, columns)
+    return figure, axes[0] if squeeze and lines == 1 else axes
+
+
+def labelled_lines(axes: Any) -> Any:
+    """Return the lines of panels that name their horizontal axes.
+
+    The last line names them for the whole column; stacked panels have no columns.
+    """
+    return axes if is_narrow() else axes[-1:]
+
+
+def hide_row_names(ax: Axes) -> None:
+    """Leave out the row names of a panel, if a panel to its left has them."""
+    if not is_narrow():
+        ax.set_yticklabels([])
 
 
 def panels(
@@ -43,8 +85,8 @@ def panels(
     `draw` draws the rows of a panel; `height` is that of a panel, in inches.
     """
     lines, columns = (len(rows) + 1) // 2, min(len(rows), 2)
-    figure = Figure(figsize=(9.0 if columns == 2 else 6.4, height * lines + 0.5))
-    axes = figure.subplots(lines, columns, squeeze=False).flatten()
+    figure, axes = canvas(height * lines + 0.5, lines, columns, squeeze=False)
+    axes = axes.flatten()
     for ax in axes[len(rows) :]:
         ax.remove()
     for ax, (name, subset) in zip(axes, rows.items(), strict=False):

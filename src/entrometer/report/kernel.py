@@ -12,8 +12,9 @@ from matplotlib.figure import Figure
 
 from entrometer.report import cells, draw
 from entrometer.report.cells import Cell
+from entrometer.report.kernel_answer import answer
 from entrometer.report.kernel_predictions import predictions
-from entrometer.report.kinds import FinishedRun, PageParts
+from entrometer.report.kinds import FinishedRun, PageParts, Section
 from entrometer.report.numbers import number, percent, span
 from entrometer.report.plot import (
     Plot,
@@ -155,8 +156,8 @@ def _draw_blocks(series: dict[str, list[Block]]) -> Figure:
     quantities = [q for q in _QUANTITIES if any(row.quantity == q for row in rows)]
     names = list(dict.fromkeys(map(pairs_of, rows)))
     height = 0.9 + (0.3 + 0.14 * (len(series) - 1)) * len(names)
-    figure = Figure(figsize=(9.0, 0.5 + height * len(metrics)))
-    axes = figure.subplots(len(metrics), len(quantities), squeeze=False)
+    shape = (len(metrics), len(quantities))
+    figure, axes = draw.canvas(0.5 + height * len(metrics), *shape, squeeze=False)
     for line, metric in zip(axes, metrics, strict=True):
         for ax, quantity in zip(line, quantities, strict=True):
             which = {"metric": metric, "quantity": quantity}
@@ -165,7 +166,7 @@ def _draw_blocks(series: dict[str, list[Block]]) -> Figure:
             draw.few_ticks(ax)
             ax.set_xlabel(f"mean {_QUANTITIES[quantity]}, {label(metric)}")
         for ax in line[1:]:
-            ax.set_yticklabels([])
+            draw.hide_row_names(ax)
     return draw.with_legend(figure, len(series) > 1)
 
 
@@ -347,12 +348,24 @@ sketches = RowsFigure[KernelTables, SketchError](
 )
 
 PARTS = PageParts[KernelTables](
-    figures={
-        "kernel by what a pair shares": blocks,
-        "spectrum": spectrum,
-        "elements against length": elements,
-        "held-out responses": predictions,
-        "error of a sketch": sketches,
-    },
-    tables=(whole_kernels,),
+    answer=answer,
+    sections=(
+        Section(
+            "Which responses move together",
+            figures={"kernel by what a pair shares": blocks, "spectrum": spectrum},
+            tables=(whole_kernels,),
+        ),
+        Section(
+            "Does the kernel predict a step",
+            figures={"held-out responses": predictions},
+        ),
+        Section(
+            "Diagnostics of the estimators",
+            figures={
+                "elements against length": elements,
+                "error of a sketch": sketches,
+            },
+            folded=True,
+        ),
+    ),
 )

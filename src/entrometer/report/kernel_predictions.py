@@ -30,7 +30,7 @@ Runs = Sequence[FinishedRun[KernelTables]]
 
 
 def _predictions_caption(rows: RowsBySubject[Prediction]) -> str:
-    known = [x for x in map(_off, rows.rows.values()) if math.isfinite(x)]
+    known = [x for x in map(relative_error, rows.rows.values()) if math.isfinite(x)]
     if not known:
         return "The closer a point is to the diagonal, the better the prediction."
     return (
@@ -39,9 +39,9 @@ def _predictions_caption(rows: RowsBySubject[Prediction]) -> str:
     )
 
 
-def _off(rows: list[Prediction]) -> float:
+def relative_error(rows: list[Prediction]) -> float:
     """Return the root mean square of the error over that of the change."""
-    pairs = np.array([(r.predicted, r.observed) for r in rows])
+    pairs = np.array([(r.predicted, r.observed) for r in rows]).reshape(-1, 2)
     pairs = pairs[np.isfinite(pairs).all(axis=1)]
     whole = float(np.square(pairs[:, 1]).sum())
     if not whole:

@@ -1,6 +1,7 @@
 """What a report needs to know about a kind of run: its tables, and its page.
 
-Nothing here imports matplotlib, so that the record of an experiment can name its kind.
+A page is an answer with its numbers, then sections, then settings and samples. Nothing
+here imports matplotlib, so that the record of an experiment can name its kind.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -26,8 +27,9 @@ class FinishedRun(Generic[Tables]):
     name: str
     """Name of its directory, made distinct from the other runs of the page."""
     title: str
+    """What was measured, in a few words."""
     sentences: tuple[str, ...]
-    """The results in words."""
+    """The results in words, as the command line printed them."""
     warnings: tuple[str, ...]
     config: dict[str, Any]
     about: dict[str, Any]
@@ -40,25 +42,71 @@ OfRuns = Callable[[Sequence[FinishedRun[Tables]]], Part | None]
 
 
 @dataclass(frozen=True)
-class PageParts(Generic[Tables]):
-    """What the runs of one kind add to a report page."""
+class Card:
+    """One large number at the top of a page; `report.cards` rounds estimates."""
 
+    value: str
+    """The number as text, such as `−0.071`, `64%` or `5 of 8`."""
+    unit: str
+    """Its unit, in words; empty if it has none."""
+    interval: str
+    """Its 95% interval, such as `[−0.101, −0.041]`; empty if it has none."""
+    label: str
+    """What the number is."""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """The first screen of a page: what a run says about the policy that it measured."""
+
+    title: str
+    """The finding in a few words; the page puts the name of the run before it."""
+    text: str
+    """One or two sentences with the numbers that matter."""
+    cards: tuple[Card, ...] = ()
+
+
+@dataclass(frozen=True)
+class Snippet:
+    """Lines to paste into a shell or a config."""
+
+    title: str
+    code: str
+
+
+@dataclass(frozen=True)
+class Section(Generic[Tables]):
+    """A part of the page with a heading: words, tables, figures, lines to paste.
+
+    They are shown in the order of the fields. A section without content is left out.
+    """
+
+    title: str
+    words: "OfRuns[Tables, str] | None" = None
+    """A paragraph below the heading."""
+    snippets: "OfRuns[Tables, Sequence[Snippet]] | None" = None
     figures: "Mapping[str, OfRuns[Tables, Plot]]" = field(default_factory=dict)
     """Figures by their subject, in page order."""
-    headline: "Sequence[OfRuns[Tables, Table]]" = ()
-    """Tables at the top of the page."""
     tables: "Sequence[OfRuns[Tables, Table]]" = ()
-    """Tables below the figures."""
-    folded: "Mapping[str, OfRuns[Tables, Table]]" = field(default_factory=dict)
-    """Tables that are folded under their title."""
-    run_tables: "Callable[[FinishedRun[Tables]], list[tuple[str, Table]]] | None" = None
-    """Folded tables of a single run, each with its title."""
-    samples: "Callable[[FinishedRun[Tables], int], Samples] | None" = None
-    """Responses of a run as text, given the number of runs that share the page."""
     tokens: "Callable[[Sequence[FinishedRun[Tables]], int], TokenMap | None] | None" = (
         None
     )
     """Responses whose tokens are coloured, given the number of runs on the page."""
+    run_tables: "Callable[[FinishedRun[Tables]], list[tuple[str, Table]]] | None" = None
+    """Folded tables of a single run, each with its title."""
+    folded: bool = False
+    """Whether the reader has to open the section, as for checks of the estimators."""
+
+
+@dataclass(frozen=True)
+class PageParts(Generic[Tables]):
+    """What the runs of one kind add to a report page."""
+
+    answer: "Callable[[FinishedRun[Tables]], Answer | None] | None" = None
+    """The first screen of one run; without it, its sentences come first."""
+    sections: "Sequence[Section[Tables]]" = ()
+    samples: "Callable[[FinishedRun[Tables], int], Samples] | None" = None
+    """Responses of a run as text, given the number of runs that share the page."""
 
 
 @dataclass(frozen=True)

@@ -4,6 +4,8 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
+from entrometer.text import rounding
+
 MISSING = "–"
 """Stands for a value that was not measured."""
 
@@ -47,10 +49,9 @@ def with_error(value: float, error: float) -> str:
         return _special(value)
     if not (math.isfinite(error) and error > 0):
         return number(value)
-    scale, decimals = _rounding(max(abs(value), error), error)
-    body = f"{value / scale:.{decimals}f} ± {error / scale:.{decimals}f}"
-    exponent = round(math.log10(scale))
-    return _signed(body if not exponent else f"({body})e{exponent}")
+    power, decimals = rounding(max(abs(value), error), error)
+    body = " ± ".join(f"{x / 10.0**power:.{decimals}f}" for x in (value, error))
+    return _signed(body if not power else f"({body})e{power}")
 
 
 def interval(low: float, high: float) -> str:
@@ -90,23 +91,17 @@ def span(values: Iterable[float], digits: int = 2) -> str:
 
 
 def _rounded(numbers: Sequence[float], low: float, high: float, form: str) -> str:
+    if not any(numbers):
+        # A part of the update that is switched off changes nothing, without any noise.
+        return "exactly 0"
     if any(map(math.isnan, numbers)):
         return number(numbers[0]) if len(numbers) > 2 else MISSING
     if not (all(map(math.isfinite, numbers)) and high > low):
         return form.format(*map(number, numbers))
-    scale, decimals = _rounding(max(map(abs, numbers)), (high - low) / 4)
-    body = form.format(*(_signed(f"{x / scale:.{decimals}f}") for x in numbers))
-    exponent = round(math.log10(scale))
-    return f"({body})e{exponent}" if exponent else body
-
-
-def _rounding(largest: float, error: float) -> tuple[float, int]:
-    """Return a power of ten to divide by, and the decimals to show after it."""
-    # Below 1e-300 the power of ten would underflow to 0.
-    exponent = max(-300, math.floor(math.log10(largest)))
-    scale = 10.0**exponent if exponent < -4 or exponent > 5 else 1.0
-    smallest = max(error / scale, 1e-12)
-    return scale, max(0, 1 - math.floor(math.log10(smallest)))
+    power, decimals = rounding(max(map(abs, numbers)), (high - low) / 4)
+    shown = (f"{x / 10.0**power:.{decimals}f}" for x in numbers)
+    body = form.format(*map(_signed, shown))
+    return f"({body})e{power}" if power else body
 
 
 def _special(x: float) -> str:

@@ -1,7 +1,9 @@
 """Finished runs as one self-contained HTML page, or as figure files."""
 
 import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from io import StringIO
 from pathlib import Path
@@ -10,12 +12,13 @@ from typing import Any
 import jinja2
 
 from entrometer.errors import InvalidValue
-from entrometer.report import training
-from entrometer.report.kinds import FinishedRun, PageParts
+from entrometer.report import training_page
+from entrometer.report.identity import run_facts, run_name, statements
+from entrometer.report.kinds import FinishedRun, PageParts, Section
 from entrometer.report.measure.samples import Samples
 from entrometer.report.plot import Plot
 from entrometer.report.read import TRAINING, Kinds, read_runs
-from entrometer.report.style import save, style
+from entrometer.report.style import NARROW, save, style
 from entrometer.report.svg import inline_svg
 from entrometer.report.table import rows_table
 from entrometer.report.text import carried, shown
@@ -54,11 +57,9 @@ def report_page(runs: Sequence[Path], kinds: Kinds) -> str:
     """Return the HTML page of finished runs; see `write_report`."""
     read = read_runs(runs, kinds)
     groups = _groups(read, kinds)
-    plots, missing = _plots(groups)
-    with style():
-        figures = [
-            (p, inline_svg(p.draw(), p.key, p.title, p.description)) for p in plots
-        ]
+    parts = {run.name: parts for parts, members in groups for run in members}
+    sections, missing = _sections(groups, len(read))
+    openings = [_opening(run, parts[run.name], len(read)) for run in read]
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(Path(__file__).parent),
         autoescape=True,
@@ -68,45 +69,104 @@ def report_page(runs: Sequence[Path], kinds: Kinds) -> str:
         keep_trailing_newline=True,
     )
     environment.filters |= {"shown": shown, "carried": carried}
-    maps = [
-        parts.tokens(members, len(read)) for parts, members in groups if parts.tokens
-    ]
-    folded = [
-        (name, make(members))
-        for parts, members in groups
-        for name, make in parts.folded.items()
-    ]
-    headline = [make(members) for parts, members in groups for make in parts.headline]
-    tables = [make(members) for parts, members in groups for make in parts.tables]
     return environment.get_template("page.html.j2").render(
-        title=read[0].title if len(read) == 1 else f"{len(read)} runs compared",
-        sections=[
-            {
-                "run": run,
-                "tables": parts.run_tables(run) if parts.run_tables else [],
-                "config": list(_flat(run.config)),
-                "about": list(_flat(run.about)),
-                "samples": (parts.samples or _no_samples)(run, len(read)),
-            }
-            for run in read
-            for parts, members in groups
-            if run.kind == members[0].kind
-        ],
-        headline=[t for t in headline if t],
-        figures=figures,
+        title=openings[0]["title"] if len(read) == 1 else f"{len(read)} runs compared",
+        runs=openings,
+        sections=sections,
+        links=_links(sections, openings),
         missing=missing,
-        tables=[t for t in tables if t],
-        folded=[(name, t) for name, t in folded if t],
-        tokens=next((m for m in maps if m), None),
+        # Tokens of all sections share one style sheet and one script.
+        script=next((s["tokens"] for s in sections if s["tokens"]), None),
         version=__version__,
     )
+
+
+def _opening(run: FinishedRun[Any], parts: PageParts[Any], runs: int) -> dict[str, Any]:
+    """Return what the page says of one run before its sections, and at its end."""
+    answer = parts.answer(run) if parts.answer else None
+    name = run_name(run)
+    samples = parts.samples(run, runs) if parts.samples else Samples([], 0)
+    return {
+        "run": run,
+        "alone": runs == 1,
+        "title": f"{name}: {answer.title if answer else _lower(run.title)}",
+        "facts": run_facts(run),
+        "answer": answer,
+        "statements": statements(run, run.sentences),
+        "warnings": statements(run, run.warnings),
+        "config": list(_flat(run.config)),
+        "about": list(_flat(run.about)),
+        "samples": samples,
+    }
+
+
+def _sections(
+    groups: Sequence[Group], runs: int
+) -> tuple[list[dict[str, Any]], list[str]]:
+    """Return sections that have content, and subjects that were not measured."""
+    sections: list[dict[str, Any]] = []
+    missing: list[str] = []
+    for parts, members in groups:
+        for section in parts.sections:
+            plots = {name: make(members) for name, make in section.figures.items()}
+            missing += [name for name, plot in plots.items() if plot is None]
+            content = _content(section, members, runs)
+            content["figures"] = [_drawn(plot) for plot in plots.values() if plot]
+            if any(content.values()):
+                # Runs of two kinds may each have a section of the same title.
+                words = f"{members[0].kind} {section.title}".lower()
+                key = re.sub("[^a-z0-9]+", "-", words)
+                about = {"id": key, "title": section.title, "folded": section.folded}
+                sections.append(about | content)
+    return sections, missing
+
+
+def _content(
+    section: Section[Any], members: Sequence[FinishedRun[Any]], runs: int
+) -> dict[str, Any]:
+    words = section.words(members) if section.words else None
+    made = [make(members) for make in section.tables]
+    per_run = section.run_tables
+    listed = [(run.name, per_run(run)) for run in members] if per_run else []
+    return {
+        "words": [words] if words else [],
+        "snippets": (section.snippets(members) if section.snippets else None) or [],
+        "tables": [table for table in made if table],
+        "tokens": section.tokens(members, runs) if section.tokens else None,
+        "run_tables": [(name, tables) for name, tables in listed if tables],
+    }
+
+
+def _drawn(plot: Plot) -> dict[str, Any]:
+    """Return a figure at two widths: the style sheet shows the one that has room."""
+    with style():
+        wide = inline_svg(plot.draw(), plot.key, plot.title, plot.description)
+    with style(NARROW):
+        key = f"{plot.key}-narrow"
+        narrow = inline_svg(plot.draw(), key, plot.title, plot.description)
+    return {"plot": plot, "wide": wide, "narrow": narrow}
+
+
+def _links(
+    sections: Sequence[dict[str, Any]], openings: Sequence[dict[str, Any]]
+) -> list[dict[str, Any]]:
+    """Return the table of contents; figures of folded sections are not listed."""
+    several = {"id": "runs", "title": "Runs", "figures": []}
+    links = [several] if len(openings) > 1 else []
+    for section in sections:
+        listed = [] if section["folded"] else [f["plot"] for f in section["figures"]]
+        links.append({**section, "figures": listed})
+    if any(o["samples"].checkpoints for o in openings):
+        links.append({"id": "samples", "title": "Samples", "figures": []})
+    title = "Settings, versions, summary"
+    return [*links, {"id": "settings", "title": title, "figures": []}]
 
 
 def draw_figures(run: Path, kinds: Kinds) -> dict[str, str]:
     """Return each figure of a run as SVG, by its file name without suffix."""
     drawn = {}
     with style():
-        for plot in _plots(_groups(read_runs([run], kinds), kinds))[0]:
+        for plot in _plots(_groups(read_runs([run], kinds), kinds)):
             file = StringIO()
             plot.draw().savefig(file, format="svg", metadata={"Date": None})
             drawn[plot.key] = file.getvalue()
@@ -126,7 +186,7 @@ def write_figures(
             f"expected formats among {', '.join(FORMATS)}, got {unknown[0]!r}; use "
             "only those"
         )
-    plots, _ = _plots(_groups(read_runs([run], kinds), kinds))
+    plots = _plots(_groups(read_runs([run], kinds), kinds))
     directory.mkdir(parents=True, exist_ok=True)
     written = []
     with style():
@@ -143,23 +203,31 @@ def _groups(runs: Sequence[FinishedRun[Any]], kinds: Kinds) -> list[Group]:
     groups: list[Group] = []
     for name in (*kinds, TRAINING):
         if members := [run for run in runs if run.kind == name]:
-            parts = training.PARTS if name == TRAINING else kinds[name].parts()
-            if parts == PageParts():
-                tables = table_classes(kinds[name].tables)
-                parts = PageParts(tables=[partial(rows_table, name=t) for t in tables])
+            parts = training_page.PARTS if name == TRAINING else kinds[name].parts()
+            if not parts.sections:
+                rows = [
+                    partial(rows_table, name=table)
+                    for table in table_classes(kinds[name].tables)
+                ]
+                parts = replace(parts, sections=[Section("Results", tables=rows)])
             groups.append((parts, members))
     return groups
 
 
-def _plots(groups: Sequence[Group]) -> tuple[list[Plot], list[str]]:
-    """Return the figures that there are numbers for, and the subjects of the others."""
-    pairs = ((m, pair) for p, m in groups for pair in p.figures.items())
-    made = {name: make(members) for members, (name, make) in pairs}
-    return [p for p in made.values() if p], [n for n, p in made.items() if not p]
+def _plots(groups: Sequence[Group]) -> list[Plot]:
+    """Return the figures that there are numbers for."""
+    made = (
+        make(members)
+        for parts, members in groups
+        for section in parts.sections
+        for make in section.figures.values()
+    )
+    return [plot for plot in made if plot]
 
 
-def _no_samples(run: FinishedRun[Any], runs: int) -> Samples:
-    return Samples([], 0)
+def _lower(title: str) -> str:
+    """Return a title as it goes on after a colon; names such as TRL are kept."""
+    return title if title[1:2].isupper() else title[:1].lower() + title[1:]
 
 
 def _flat(value: Any, name: str = "", depth: int = 4) -> Iterator[tuple[str, str]]:

@@ -12,6 +12,7 @@ from entrometer.report.style import LOOKS
 from entrometer.runs import Metrics, verified
 from entrometer.runs.finished import (
     evaluation_metrics,
+    has_bare_tables,
     is_measurement,
     is_training,
     read_summary,
@@ -19,7 +20,7 @@ from entrometer.runs.finished import (
     unsealed,
     unsealed_files,
 )
-from entrometer.runs.rows import read_tables, table_classes
+from entrometer.runs.rows import read_rows, read_tables, table_classes
 from entrometer.runs.untrusted import read_json
 
 Kinds = Mapping[str, RunKind[Any]]
@@ -54,6 +55,8 @@ def read_runs(paths: Sequence[Path], kinds: Kinds) -> list[FinishedRun[Any]]:
 
 
 def _read(path: Path, name: str, kinds: Kinds) -> FinishedRun[Any]:
+    if has_bare_tables(path):
+        return _bare_tables(path, name, kinds)
     if is_training(path) or not is_measurement(path):
         return _training(path, name)
     kind = _kind(path, kinds)
@@ -74,6 +77,33 @@ def _read(path: Path, name: str, kinds: Kinds) -> FinishedRun[Any]:
         config=_json(path / "config.json"),
         about=_json(path / "about.json"),
         tables=read_tables(path, kind.tables),
+    )
+
+
+def _bare_tables(path: Path, name: str, kinds: Kinds) -> FinishedRun[Any]:
+    """Return a run of tables alone; a table that is not there is empty."""
+    files = {p.stem for p in path.glob("*.parquet")}
+    for kind in kinds.values():
+        rows = table_classes(kind.tables)
+        main = next(iter(rows))
+        if main in files and files <= rows.keys():
+            read: dict[str, list[Any]] = {
+                n: read_rows(path / f"{n}.parquet", rows[n]) for n in files
+            }
+            return FinishedRun(
+                kind=kind.name,
+                # A folder such as `float64` says little without the one around it.
+                name=f"{path.resolve().parent.name}/{name}",
+                title=f"Tables of entrometer {kind.name}",
+                sentences=(),
+                warnings=(unsealed("the tables"),),
+                config={},
+                about={},
+                tables=kind.tables(**{n: read.get(n, []) for n in rows}),
+            )
+    raise InvalidValue(
+        f"{path}: expected the result tables of one experiment, got "
+        f"{', '.join(sorted(files))}; name the directory that --run was given"
     )
 
 

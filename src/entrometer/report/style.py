@@ -5,6 +5,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import matplotlib as mpl
 from matplotlib import style as mpl_style
 from matplotlib.figure import Figure
 
@@ -51,6 +52,9 @@ LOOKS = (
 BAR_LOOKS = ((BLUE, ""), (RED, "//"), (OCHRE, ".."), (TEAL, "xx"))
 """Colour and hatch of each series of bars; a chart draws at most as many."""
 
+WIDE, NARROW = 9.0, 4.3
+"""Widths of figures in inches: for a page or paper, and for a telephone."""
+
 _SETTINGS: dict[Any, Any] = {
     "axes.formatter.limits": (-4, 5),
     "axes.grid": True,
@@ -80,10 +84,18 @@ _SETTINGS: dict[Any, Any] = {
 
 
 @contextmanager
-def style() -> Iterator[None]:
-    """Apply the report's matplotlib settings, not the user's, in a `with` block."""
-    with mpl_style.context(["default", _SETTINGS]):
+def style(width: float = WIDE) -> Iterator[None]:
+    """Apply the report's matplotlib settings, not the user's, in a `with` block.
+
+    `width` is that of figures, in inches. In a `NARROW` one panels are stacked.
+    """
+    with mpl_style.context(["default", _SETTINGS, {"figure.figsize": (width, width)}]):
         yield
+
+
+def is_narrow() -> bool:
+    """Return whether figures have the width of a telephone: see `style`."""
+    return bool(mpl.rcParams["figure.figsize"][0] == NARROW)
 
 
 def save(figure: Figure, path: Path) -> None:

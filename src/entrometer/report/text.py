@@ -9,6 +9,8 @@ import matplotlib as mpl
 from markupsafe import Markup, escape
 from matplotlib.ft2font import FT2Font
 
+from entrometer.report.style import is_narrow
+
 # Controls other than tab and newline, and format characters that hide, or reorder what
 # is around them. The joiners U+200C and U+200D are left: emoji and scripts need them.
 _UNSEEN = re.compile(
@@ -21,6 +23,7 @@ _CONTROLS = (
     *("VT", "FF", "CR", "SO", "SI", "DLE", "DC1", "DC2", "DC3", "DC4", "NAK"),
     *("SYN", "ETB", "CAN", "EM", "SUB", "ESC", "FS", "GS", "RS", "US"),
 )
+_NARROW_WIDTH = 22
 NOT_DRAWN = "\u25a1"
 """Drawn in place of a character that the font does not have."""
 
@@ -50,7 +53,11 @@ def shown(text: object) -> Markup:
 
 
 def label(text: str, width: int = 36) -> str:
-    """Return text cut to `width`, with a box for any character that has no glyph."""
+    """Return text cut to `width`, with a box for any character that has no glyph.
+
+    A narrow figure has room for fewer characters.
+    """
+    width = min(width, _NARROW_WIDTH) if is_narrow() else width
     head = text if len(text) <= width else text[: width - 1] + "\u2026"
     font = _font()
     drawn = "".join(

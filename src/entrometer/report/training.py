@@ -8,11 +8,21 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from entrometer.report import draw
-from entrometer.report.kinds import FinishedRun, PageParts
+from entrometer.report.kinds import FinishedRun
 from entrometer.report.numbers import interval, number, with_error, with_interval
 from entrometer.report.plot import Plot, spread
 from entrometer.report.read import TRAINING, TrainingRun, TrainingTables
-from entrometer.report.style import BLUE, GREY, LOOKS, OCHRE, RED, Look, save, style
+from entrometer.report.style import (
+    BLUE,
+    GREY,
+    LOOKS,
+    OCHRE,
+    RED,
+    Look,
+    is_narrow,
+    save,
+    style,
+)
 from entrometer.report.table import Table, table
 from entrometer.report.text import label
 from entrometer.runs import Metrics
@@ -113,7 +123,8 @@ def _reward_panel(ax: Axes, runs: Runs) -> None:
     if len(runs) == 1:
         ax.set_ylim(0, 1)
     # Below the panel, because the curves fill it.
-    ax.legend(loc="upper center", bbox_to_anchor=(0.5, -0.16), ncols=3)
+    columns = 1 if is_narrow() else 3
+    ax.legend(loc="upper center", bbox_to_anchor=(0.5, -0.16), ncols=columns)
 
 
 def _noise_panel(ax: Axes, runs: Runs) -> None:
@@ -383,15 +394,3 @@ def _from_to(runs: Runs, values: Callable[[TrainingRun], Sequence[np.ndarray]]) 
             first, last = number(float(known[0])), number(float(known[-1]))
             parts.append(f"from {first} to {last}{whose}")
     return ", ".join(parts)
-
-
-PARTS = PageParts[TrainingTables](
-    figures={
-        "entropy": entropy,
-        "held-out problems": passes,
-        "reward": reward,
-        "noise scale": noise,
-        "prediction of single updates": prediction,
-    },
-    tables=(evaluations,),
-)

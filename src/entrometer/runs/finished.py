@@ -51,6 +51,15 @@ def is_training(run: Path) -> bool:
         return False
 
 
+def has_bare_tables(path: Path) -> bool:
+    """Return whether a directory has result tables and nothing else of a run.
+
+    Committed studies keep their tables so.
+    """
+    others = (CONFIG, "summary.json", "results")
+    return any(path.glob("*.parquet")) and not any((path / n).exists() for n in others)
+
+
 def read_summary(run: Path) -> dict[str, Any]:
     """Return title, sentences and warnings of a measurement, as they were sealed.
 
@@ -78,6 +87,8 @@ def unsealed(name: str) -> str:
 
 def unsealed_files(run: Path) -> list[str]:
     """Return files of a run that no manifest lists; of a measurement, "the results"."""
+    if has_bare_tables(run):
+        return ["the tables"]
     if is_measurement(run):
         return [] if verified(run, names=()) is not None else ["the results"]
     names = (CONFIG, _METRICS, _EVALUATION)

@@ -48,7 +48,7 @@ def test_sentences_say_what_and_how_much():
     said = told()
     assert "each of 200 tokens" in said["sentences"][0]
     assert "64 prompts with one response each, in 8 folds" in said["sentences"][0]
-    assert "by -0.03 [-0.032, -0.028] nats per token" in said["sentences"][1]
+    assert "by -0.0300 [-0.0320, -0.0280] nats per token" in said["sentences"][1]
     assert "1% of the tokens have 1%" in said["sentences"][1]
     assert said["warnings"] == []
 

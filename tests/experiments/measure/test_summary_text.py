@@ -48,7 +48,7 @@ def test_two_sentences_say_what_and_how_much():
     said = told()
     assert len(said["sentences"]) == 2
     assert "64 prompts" in said["sentences"][0]
-    assert "-0.01 [-0.012, -0.008]" in said["sentences"][1]
+    assert "-0.0100 [-0.0120, -0.0080]" in said["sentences"][1]
     assert said["warnings"] == []
 
 

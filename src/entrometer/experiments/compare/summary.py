@@ -1,8 +1,7 @@
 """Advice: which setting keeps how much entropy, at what cost, and how sure that is."""
 
-import math
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from entrometer.experiments.compare.config import CompareConfig
 from entrometer.experiments.result_fields import (
@@ -14,33 +13,15 @@ from entrometer.runs.tables.compare import (
     AS_TRAINED,
     CompareTables,
     Outcome,
+    Pair,
     Remedy,
-    Told,
+    chosen_remedy,
 )
 from entrometer.tasks.own import OWN
-
-_CHEAP = 0.1
-"""Fraction of plain's reward gain that a remedy may cost and still count as cheap."""
+from entrometer.text import interval
 
 _NONLINEAR = 0.3
 """Relative error above which the linear prediction is not trusted."""
-
-
-class Pair(NamedTuple):
-    """Effects of an intervention on entropy and on reward."""
-
-    entropy: Outcome
-    reward: Outcome
-
-    @property
-    def scored(self) -> bool:
-        """Whether rewards are known at all."""
-        return not math.isnan(self.reward.predicted)
-
-    @property
-    def finite(self) -> bool:
-        """Whether the effects are finite, as far as they are known."""
-        return self.entropy.finite and (self.reward.finite or not self.scored)
 
 
 def summarize(config: CompareConfig, tables: CompareTables) -> dict[str, Any]:
@@ -130,7 +111,7 @@ def _advice(pairs: list[Pair], remedies: dict[str, Remedy]) -> Iterator[str]:
             "--eta."
         )
         return
-    entropy, reward = (_interval(o.told_change, digits=3) for o in plain)
+    entropy, reward = (interval(*o.told_change) for o in plain)
     yield (
         f"plain changes entropy by {entropy} nats per token"
         + (f" and expected reward by {reward}" if plain.scored else "")
@@ -151,7 +132,7 @@ def _advice(pairs: list[Pair], remedies: dict[str, Remedy]) -> Iterator[str]:
         )
         + " (95% intervals)."
     )
-    best = _best(plain, others)
+    best = chosen_remedy(plain, others)
     if best is None:
         yield "no remedy is predicted to keep more entropy than plain."
         return
@@ -160,9 +141,9 @@ def _advice(pairs: list[Pair], remedies: dict[str, Remedy]) -> Iterator[str]:
     sure = "" if kept.low > 0 else " (not significant)"
     yield (
         f"the half of the prompts that chooses selects {settings}; on the other half "
-        f"it keeps {_interval(kept)} nats per token more than plain{sure}"
+        f"it keeps {interval(*kept)} nats per token more than plain{sure}"
         + (
-            f", and reward differs by {_interval(bought)}, so a cost above "
+            f", and reward differs by {interval(*bought)}, so a cost above "
             f"{max(0.0, -bought.low):.2g} is excluded."
             if plain.scored
             else "."
@@ -175,23 +156,6 @@ def _advice(pairs: list[Pair], remedies: dict[str, Remedy]) -> Iterator[str]:
         f"nats per token; plain's change is {plain.entropy.told_change.value:+.2g}."
     )
     yield _how_to_use(remedies[settings])
-
-
-def _best(plain: Pair, others: Sequence[Pair]) -> Pair | None:
-    """Return the remedy that keeps most entropy at a low cost; None if none does."""
-
-    # `elsewhere` is on the prompts that choose: the largest of several estimates on the
-    # held-out half would be too large there.
-    def gain(pair: Pair, objective: str) -> float:
-        here, base = getattr(pair, objective), getattr(plain, objective)
-        return float(here.elsewhere - base.elsewhere)
-
-    keeping = [p for p in others if gain(p, "entropy") > 0]
-    spare = _CHEAP * abs(plain.reward.elsewhere)
-    # Comparisons with NaN are false: without rewards no remedy counts as cheap.
-    cheap = [p for p in keeping if gain(p, "reward") >= -spare]
-    # If every remedy is costly, the one that keeps most is named with its cost.
-    return max(cheap or keeping, key=lambda p: gain(p, "entropy"), default=None)
 
 
 def _how_to_use(remedy: Remedy) -> str:
@@ -256,8 +220,3 @@ def _warnings(pairs: list[Pair]) -> Iterator[str]:
             f"{len(vague)} of {len(gains)} differences in entropy are not significant; "
             "use more --prompts."
         )
-
-
-def _interval(told: Told, digits: int = 2) -> str:
-    value, low, high = (f"{x:+.{digits}g}" for x in told)
-    return f"{value} [{low}, {high}]"

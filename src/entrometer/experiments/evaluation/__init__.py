@@ -6,6 +6,7 @@ from typing import Any
 
 from entrometer.experiments.evaluation.config import EvalConfig
 from entrometer.experiments.experiment import Experiment, Steps, register
+from entrometer.report.kinds import PageParts
 from entrometer.runs.tables.evaluation import Evaluated, EvaluationTables
 from entrometer.text import table
 
@@ -19,6 +20,13 @@ def _steps() -> Steps:
     from entrometer.experiments.evaluation.plan import plan
 
     return Steps(plan, collect, summarize)
+
+
+def _page() -> PageParts[EvaluationTables]:
+    # Imported on use: pages import matplotlib.
+    from entrometer.report.evaluation import PARTS
+
+    return PARTS
 
 
 def summarize(config: EvalConfig, tables: EvaluationTables) -> dict[str, Any]:
@@ -85,6 +93,7 @@ EVAL = register(
         tables=EvaluationTables,
         steps=_steps,
         text=_text,
+        page=_page,
         inside_training=True,
     )
 )

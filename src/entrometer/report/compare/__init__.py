@@ -1,18 +1,33 @@
 """Comparisons of interventions on a report page."""
 
 from entrometer.report.compare.agreement import agreements, predicted
+from entrometer.report.compare.answer import answer, settings_to_paste
 from entrometer.report.compare.frontier import frontier, remedies, strengths
 from entrometer.report.compare.gains import distance_to_frontier, gains
-from entrometer.report.kinds import PageParts
+from entrometer.report.kinds import PageParts, Section
 from entrometer.runs.tables.compare import CompareTables
 
 PARTS = PageParts[CompareTables](
-    figures={
-        "frontier of reward and entropy": frontier,
-        "gain over plain": gains,
-        "steps that were taken": predicted,
-        "distance to the frontier": distance_to_frontier,
-    },
-    tables=(agreements, remedies),
-    folded={"Interventions at other strengths": strengths},
+    answer=answer,
+    sections=(
+        Section(
+            "What would help",
+            figures={
+                "gain over plain": gains,
+                "frontier of reward and entropy": frontier,
+            },
+        ),
+        Section("Try it", snippets=settings_to_paste),
+        Section(
+            "Do the predictions hold",
+            figures={"steps that were taken": predicted},
+            tables=(agreements,),
+        ),
+        Section(
+            "All remedies at all strengths",
+            figures={"distance to the frontier": distance_to_frontier},
+            tables=(remedies, strengths),
+            folded=True,
+        ),
+    ),
 )

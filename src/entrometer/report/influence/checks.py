@@ -5,6 +5,7 @@ import sys
 from collections.abc import Sequence
 from itertools import cycle
 from statistics import median
+from typing import Any
 
 import numpy as np
 from matplotlib.figure import Figure
@@ -71,10 +72,9 @@ def _draw_scores(rows: dict[str, list[Score]]) -> Figure:
     order = {key: _ranked(subset)[:_MOST_SCORES] for key, subset in panels}
     each = 0.22 + 0.05 * (len(rows) - 1)
     heights = [len(names) + 1.2 for names in order.values()]
-    figure = Figure(figsize=(9.0, 1.0 + each * sum(heights)))
-    axes = figure.subplots(
-        len(order), 2, squeeze=False, sharex="col", height_ratios=heights
-    )
+    how: dict[str, Any] = {"sharex": "col", "height_ratios": heights}
+    height = 1.0 + each * sum(heights)
+    figure, axes = draw.canvas(height, len(order), 2, squeeze=False, **how)
     for (left, right), (key, names) in zip(axes, order.items(), strict=True):
         looks = zip(rows.items(), cycle(LOOKS), strict=False)
         for place, ((title, subset), look) in enumerate(looks):
@@ -90,14 +90,13 @@ def _draw_scores(rows: dict[str, list[Score]]) -> Figure:
             right.plot([row.found for row in some], y, **look.points)
         left.set_title(f"{label(key[0])}s: {label(_TARGETS.get(key[1], key[1]))}")
         left.axvline(0, color=GREY, linewidth=0.8)
-        for ax, words in (
-            (left, [label(n) for n in names]),
-            (right, [""] * len(names)),
-        ):
+        for ax in (left, right):
             ax.set_ylim(len(names) - 0.5, -0.5)
-            ax.set_yticks(range(len(names)), words)
-    axes[-1][0].set_xlabel("Spearman's ρ")
-    axes[-1][1].set(xlabel="share of the top 1% found", xlim=(-0.03, 1.03))
+            ax.set_yticks(range(len(names)), [label(n, 26) for n in names])
+        draw.hide_row_names(right)
+    for left, right in draw.labelled_lines(axes):
+        left.set_xlabel("Spearman's ρ")
+        right.set(xlabel="share of the top 1% found", xlim=(-0.03, 1.03))
     return draw.with_legend(figure, len(rows) > 1)
 
 

@@ -199,8 +199,8 @@ def _draw_groups(rows: dict[str, list[Group]], units: dict[str, str]) -> Figure:
     }
     heights = [len(subset) + 1.2 for subset in names.values()]
     each = 0.25 + 0.13 * (len(rows) - 1)
-    figure = Figure(figsize=(9.0, 1.0 + each * sum(heights)))
-    axes = figure.subplots(len(names), 2, squeeze=False, height_ratios=heights)
+    height, how = 1.0 + each * sum(heights), {"height_ratios": heights}
+    figure, axes = draw.canvas(height, len(names), 2, squeeze=False, **how)
     for line, (by, labels) in zip(axes, names.items(), strict=True):
         for ax, objective in zip(line, OBJECTIVES, strict=True):
             which = {"by": by, "objective": objective}
@@ -208,9 +208,10 @@ def _draw_groups(rows: dict[str, list[Group]], units: dict[str, str]) -> Figure:
             draw.bars(ax, labels, series)
             draw.few_ticks(ax)
         line[0].set_title(f"by {_GROUPED_BY[by]}")
-        line[1].set_yticklabels([])
-    for ax, objective in zip(axes[-1], OBJECTIVES, strict=True):
-        ax.set_xlabel(f"influence on {objective}, {units[objective]}")
+        draw.hide_row_names(line[1])
+    for line in draw.labelled_lines(axes):
+        for ax, objective in zip(line, OBJECTIVES, strict=True):
+            ax.set_xlabel(f"influence on {objective}, {units[objective]}")
     return draw.with_legend(figure, len(rows) > 1)
 
 

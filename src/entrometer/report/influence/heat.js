@@ -1,6 +1,6 @@
 (() => {
   "use strict";
-  // As in markup.py: characters, digits, signs and the smallest exponent.
+  // As in token_map.py: characters, digits, signs and the smallest exponent.
   const LETTERS = "!#$%()*+,-./0123456789:;=?@ABCDEFGHIJKLMNOPQRSTUVWXYZ[\\]^_`abcdefghijklmnopqrstuvwxyz{|}~";
   const INFLUENCE = [3, 3, 2, -195], ERROR = [2, 2, 1, -60], NATS = [2, 3, 1, -7];
   const CODES = [INFLUENCE, ERROR, INFLUENCE, ERROR, NATS, NATS];
@@ -23,6 +23,7 @@
     const text = x !== 0 && Math.abs(x) < 1e-3 ? x.toExponential() : String(x);
     return text.replace(/^-/, "−");
   };
+  const keys = (response) => response.dataset.k.split(" ");
   const both = (x, se) => (se > 0 ? `${say(x)} ± ${say(se)}` : say(x));
 
   const words = (token) => {
@@ -31,11 +32,13 @@
     const text = row.dataset.v.slice(place * LENGTH, (place + 1) * LENGTH);
     let from = 0;
     const [e, ese, r, rse, s, h] = CODES.map((code) => number(text.slice(from, (from += code[0])), code));
+    const advantage = Number(keys(row.parentElement).at(-1));
     return [
       `token “${token.textContent}”, ${place + 1} of ${row.children.length}`,
       `influence on entropy ${both(e, ese)}`,
       `influence on reward ${both(r, rse)}`,
-      `log-probability ${say(-s)}, entropy ${say(h)} nats`,
+      `probability ${say(Number(Math.exp(-s).toPrecision(2)))}, log-probability ${say(-s)}`,
+      `entropy ${say(h)} nats, advantage ${say(advantage)}`,
     ];
   };
 
@@ -77,8 +80,69 @@
     return token && heat.contains(token) ? token : null;
   };
 
-  const rows = [...heat.querySelectorAll(".t")];
+  // The responses that are shown, in the order of the page.
+  let rows = [...heat.querySelectorAll(".t")];
   for (const row of rows) row.setAttribute("role", "listbox");
+  const responses = rows.map((row) => row.parentElement);
+  const articles = [...heat.querySelectorAll("article")];
+  const own = new Map([...responses, ...articles].map((part, place) => [part, place]));
+
+  const order = (first) => {
+    const [sign, place] = [first[0] === "-" ? -1 : 1, Number(first.slice(1))];
+    const value = (response) => {
+      if (!first) return own.get(response);
+      const key = sign * Number(keys(response)[place]);
+      // Not measured comes last.
+      return Number.isNaN(key) ? Infinity : key;
+    };
+    const compare = (a, b) => value(a) - value(b) || own.get(a) - own.get(b);
+    const best = new Map();
+    for (const article of articles) {
+      const inside = [...article.querySelectorAll(".r")].sort(compare);
+      article.append(...inside);
+      best.set(article, inside.find((response) => !response.hidden) ?? inside[0]);
+    }
+    for (const update of heat.querySelectorAll("details")) {
+      const inside = [...update.querySelectorAll("article")];
+      const compared = (a, b) => (first ? compare(best.get(a), best.get(b)) : own.get(a) - own.get(b));
+      update.append(...inside.sort(compared));
+    }
+  };
+  const mark = (row, wanted) => {
+    const text = row.textContent.toLowerCase();
+    const ends = [];
+    for (const token of row.children) ends.push((ends.at(-1) ?? 0) + token.textContent.length);
+    for (let at = text.indexOf(wanted); at >= 0; at = text.indexOf(wanted, at + wanted.length)) {
+      let place = ends.findIndex((end) => end > at);
+      for (; place >= 0 && place < ends.length && (ends[place - 1] ?? 0) < at + wanted.length; place++) {
+        row.children[place].setAttribute("data-hit", "");
+      }
+    }
+  };
+  const search = (wanted) => {
+    for (const token of heat.querySelectorAll("[data-hit]")) token.removeAttribute("data-hit");
+    let count = 0;
+    for (const response of responses) {
+      const row = response.lastElementChild;
+      const prompt = response.parentElement.querySelector(".prompt").textContent;
+      const has = row.textContent.toLowerCase().includes(wanted);
+      response.hidden = !has && !prompt.toLowerCase().includes(wanted);
+      if (!response.hidden) count += 1;
+      if (has && wanted) mark(row, wanted);
+    }
+    for (const article of articles) article.hidden = !article.querySelector(".r:not([hidden])");
+    document.getElementById("hits").textContent = wanted ? `${count} of ${responses.length} responses` : "";
+  };
+  const find = document.getElementById("find");
+  find.hidden = false;
+  const box = document.getElementById("words");
+  find.addEventListener("input", (event) => {
+    leave();
+    if (event.target === box) search(box.value.toLowerCase());
+    // A prompt is placed by the first of its responses that are shown.
+    order(find.querySelector("input[name=first]:checked").value);
+    rows = [...heat.querySelectorAll(".r:not([hidden]) .t")];
+  });
   heat.addEventListener("pointerover", (event) => {
     const token = tokenOf(event.target);
     if (token) show(token); else hide();

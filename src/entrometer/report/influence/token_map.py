@@ -35,6 +35,14 @@ BUDGET = 4_100_000
 """Bytes of markup for the tokens of all updates of a page."""
 _MOST = 0.75
 """Share of the budget for the most influential responses, if not all have room."""
+ORDERS = {
+    "": "size of the influence",
+    "+0": "entropy drained",
+    "-0": "entropy added",
+    "-1": "reward added",
+    "+2": "number in the batch",
+}
+"""Orders of responses: sign and place of the number in `data-k`, smallest first."""
 _AROUND = 160
 """Bytes of markup around a prompt."""
 
@@ -64,6 +72,8 @@ class TokenMap:
     script: Markup
     digest: str
     """SHA-256 of the script: the page's policy lets only this script run."""
+    orders: dict[str, str]
+    """Orders of the responses: which number decides, with its sign, and words."""
     runs: dict[str, list[Shown]]
     """Updates by run."""
 
@@ -87,6 +97,7 @@ def token_map(runs: Sequence[InfluenceRun], runs_on_page: int) -> TokenMap | Non
             for s in scales(influence)
         ],
         css=Markup(css()),
+        orders=ORDERS,
         script=Markup(script),
         digest=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
         runs=_token_runs(influence, BUDGET * len(runs) // runs_on_page),
@@ -255,10 +266,17 @@ def response(answer: Answer, rate: float, scales: Sequence[Scale]) -> Markup:
     body = "".join(token(t.text, c) for t, c in zip(tokens, coloured, strict=True))
     # The packed numbers need no escape: see LETTERS.
     return Markup(
-        f"<p class=facts>{facts(answer)}</p>"
+        f'<div class=r data-k="{_keys(answer)}"><p class=facts>{facts(answer)}</p>'
         f"<p class=t tabindex=0 role=group aria-label=Tokens "
-        f'data-v="{pack(rows.tolist())}">{body}</p>\n'
+        f'data-v="{pack(rows.tolist())}">{body}</p></div>\n'
     )
+
+
+def _keys(answer: Answer) -> str:
+    """Return what responses are ordered by: see `ORDERS`; the last is the advantage."""
+    influence = (answer.influence[o].value for o in OBJECTIVES)
+    keys = (*influence, answer.number, answer.advantage)
+    return " ".join(f"{x:.3g}" for x in keys)
 
 
 def token(text: str, codes: str) -> str:

@@ -22,7 +22,7 @@ from entrometer.report.influence.updates import (
 from entrometer.report.labels import place_labels
 from entrometer.report.numbers import number, percent, with_error
 from entrometer.report.plot import Plot, omitted, spread
-from entrometer.report.style import BLUE, ON_PAPER
+from entrometer.report.style import BLUE, ON_PAPER, is_narrow
 from entrometer.report.table import Table, table
 from entrometer.runs.tables.influence import Token
 
@@ -197,13 +197,16 @@ def _caption(updates: Sequence[Update]) -> str:
 
 def _draw(updates: Sequence[Update], influence: Influences) -> Figure:
     columns, lines = min(len(updates), 2), (len(updates) + 1) // 2
-    figure = Figure(figsize=(9.0, (5.6 if columns == 1 else 4.2) * lines))
-    axes = figure.subplots(lines, columns, squeeze=False).flatten()
+    height = 4.2 if columns == 2 or is_narrow() else 5.6
+    figure, axes = draw.canvas(height * lines, lines, columns, squeeze=False)
+    axes = axes.flatten()
     for ax in axes[len(updates) :]:
         ax.remove()
     units = influence.rates.units
+    # A narrow figure is a second copy on the page, and has room for fewer points.
+    points = _POINTS // (2 if is_narrow() else 1)
     for ax, update in zip(axes, updates, strict=False):
-        _panel(ax, update, _POINTS // len(updates), columns)
+        _panel(ax, update, points // len(updates), columns)
         if len(updates) > 1:
             ax.set_title(update.name)
         ax.set_xlabel(f"influence on reward, {units['reward']}")

@@ -102,8 +102,7 @@ def _sign(c: Change) -> int:
 
 
 def _draw(shown: Sequence[Curve]) -> Figure:
-    figure = Figure(figsize=(9.0, 2.9 * len(shown) + 0.5))
-    axes = figure.subplots(len(shown), 2, squeeze=False)
+    figure, axes = draw.canvas(2.9 * len(shown) + 0.5, len(shown), 2, squeeze=False)
     for curve, (left, right) in zip(shown, axes, strict=True):
         _log_panel(left, curve)
         _linear_panel(right, curve)

@@ -157,7 +157,10 @@ def _place(name: str, order: Sequence[str]) -> int:
 
 
 def headline(runs: Sequence[MeasureRun]) -> Table | None:
-    """Return a table of the changes nearest to the training's learning rate."""
+    """Return the changes nearest to the training's learning rate; None for just one.
+
+    The cards at the top of the page have the numbers of a single update.
+    """
     rows = [
         [
             *curve.subject,
@@ -169,7 +172,7 @@ def headline(runs: Sequence[MeasureRun]) -> Table | None:
         for curve in best_precision(curves(runs))
         if (c := curve.at_training())
     ]
-    if not rows:
+    if len(rows) < 2:
         return None
     return table(
         "Entropy change at the training's learning rate. Observed Δh, its prediction "

@@ -175,9 +175,9 @@ def _draw_needed(rows: dict[str, list[Needed]]) -> Figure:
     weights = list(dict.fromkeys(map(weights_name, every)))
     quantities = sorted({row.quantity for row in every})[:2]
     height = 0.24 * len(weights) * max(len(rows), 1) + 1.4
-    figure = Figure(figsize=(9.0, max(height, 2.4)))
-    axes = figure.subplots(1, len(quantities), squeeze=False, sharey=True)[0]
-    for ax, quantity in zip(axes, quantities, strict=True):
+    shape = (1, len(quantities))
+    figure, axes = draw.canvas(max(height, 2.4), *shape, squeeze=False, sharey=True)
+    for ax, quantity in zip(axes[0], quantities, strict=True):
         series = {
             name: {weights_name(r): _bar(r) for r in subset if r.quantity == quantity}
             for name, subset in rows.items()

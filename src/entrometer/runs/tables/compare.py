@@ -6,6 +6,7 @@ error and the ends of its 95% interval; NaN means not measured.
 """
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -14,6 +15,9 @@ from entrometer.runs.tables.subjects import OfUpdate
 
 AS_TRAINED = "as trained"
 """Reference of a comparison on an update whose training recorded its loss."""
+
+_CHEAP = 0.1
+"""Fraction of plain's reward gain that a remedy may cost and still count as cheap."""
 
 
 class Told(NamedTuple):
@@ -163,3 +167,40 @@ class CompareTables:
     frontier: list[FrontierPoint] = field(default_factory=list)
     remedies: list[Remedy] = field(default_factory=list)
     signal: list[UpdateSignal] = field(default_factory=list)
+
+
+class Pair(NamedTuple):
+    """Effects of an intervention on entropy and on reward."""
+
+    entropy: Outcome
+    reward: Outcome
+
+    @property
+    def scored(self) -> bool:
+        """Whether rewards are known at all."""
+        return not math.isnan(self.reward.predicted)
+
+    @property
+    def finite(self) -> bool:
+        """Whether the effects are finite, as far as they are known."""
+        return self.entropy.finite and (self.reward.finite or not self.scored)
+
+
+def chosen_remedy(plain: Pair, others: Sequence[Pair]) -> Pair | None:
+    """Return the remedy that keeps most entropy at a low cost; None if none keeps more.
+
+    Prompts choose that do not measure the effect.
+    """
+
+    # `elsewhere` is on the prompts that choose: the largest of several estimates on the
+    # held-out half would be too large there.
+    def gain(pair: Pair, objective: str) -> float:
+        here, base = getattr(pair, objective), getattr(plain, objective)
+        return float(here.elsewhere - base.elsewhere)
+
+    keeping = [p for p in others if gain(p, "entropy") > 0]
+    spare = _CHEAP * abs(plain.reward.elsewhere)
+    # Comparisons with NaN are false: without rewards no remedy counts as cheap.
+    cheap = [p for p in keeping if gain(p, "reward") >= -spare]
+    # If every remedy is costly, the one that keeps most is named with its cost.
+    return max(cheap or keeping, key=lambda p: gain(p, "entropy"), default=None)

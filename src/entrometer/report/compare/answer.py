@@ -1,0 +1,164 @@
+"""What a comparison says first: which remedy keeps entropy, and at what cost."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from entrometer.report.cards import (
+    count_card,
+    direction,
+    estimate_card,
+    whole_percent,
+)
+from entrometer.report.compare.points import UNITS, CompareRun, Option, Point, points
+from entrometer.report.kinds import Answer, Card, Snippet
+from entrometer.report.numbers import Interval, rate
+from entrometer.runs.tables.compare import Pair, chosen_remedy
+
+_NATS, _REWARD = UNITS["entropy"], UNITS["reward"]
+
+
+def answer(run: CompareRun) -> Answer | None:
+    """Return the remedy that the choosing half of the prompts selects, and its gain."""
+    every = [p for p in points([run]) if _finite(p.reference)]
+    if not every:
+        return None
+    silent = [p for p in every if _without_signal(run, p)]
+    if silent == every:
+        return Answer(
+            "no verdict: the batch has no signal",
+            "Every prompt group has advantages of 0, so plain Dr-GRPO and every remedy "
+            "that reweights its tokens make the same step.",
+        )
+    compared = [p for p in every if p not in silent]
+    return _one(compared[0]) if len(compared) == 1 else _several(compared)
+
+
+def settings_to_paste(runs: Sequence[CompareRun]) -> list[Snippet] | None:
+    """Return how to use the selected remedies: entrometer, TRL and verl."""
+    remedies = {r.settings: r for run in runs for r in run.tables.remedies}
+    chosen = [o.name for p in points(runs) if (o := selected(p))]
+    snippets = []
+    for name in dict.fromkeys(chosen):
+        remedy = remedies.get(name)
+        if remedy is None:
+            continue
+        command = f'entrometer train --intervention "{remedy.settings}"'
+        lines = [
+            ("entrometer", command),
+            ("TRL", f"GRPOConfig(..., {remedy.trl})" if remedy.trl else ""),
+            ("verl", remedy.verl.replace(" ", "\n")),
+        ]
+        made = [Snippet(f"{name} in {where}", code) for where, code in lines if code]
+        if remedy.differs:
+            last = made.pop()
+            made.append(replace(last, title=f"{last.title}; note: {remedy.differs}"))
+        snippets += made
+    return snippets or None
+
+
+def selected(point: Point) -> Option | None:
+    """Return the remedy that the half of the prompts that chooses selects."""
+    if not _finite(point.reference):
+        return None
+    others = {_pair(o): o for o in _remedies(point)}
+    best = chosen_remedy(_pair(point.reference), list(others))
+    return others[best] if best else None
+
+
+def _remedies(point: Point) -> list[Option]:
+    # The frontier's tokens are chosen by a measurement, not by a setting.
+    return [o for o in point.remedies if _finite(o) and not o.entropy.chosen]
+
+
+def _pair(option: Option) -> Pair:
+    return Pair(option.rows["entropy"], option.rows["reward"])
+
+
+def _finite(option: Option) -> bool:
+    return all(row.finite for row in option.rows.values())
+
+
+def _without_signal(run: CompareRun, point: Point) -> bool:
+    at = point.subject[1:]
+    rows = [s for s in run.tables.signal if s.groups_with_signal == 0]
+    return any((s.checkpoint, s.update, s.minibatch) == at for s in rows)
+
+
+def _one(point: Point) -> Answer:
+    plain, others = point.reference, _remedies(point)
+    change = plain.change("entropy")
+    saving = [o for o in others if o.gain("entropy").low > 0]
+    best = selected(point)
+    cards = [
+        estimate_card(change, _NATS, "entropy change of a plain Dr-GRPO step"),
+        estimate_card(plain.change("reward"), _REWARD, "reward change of that step"),
+    ]
+    keep = count_card(
+        len(saving), len(others), "remedies keep more entropy than plain beyond noise"
+    )
+    start = f"At {rate(plain.entropy.eta)} plain Dr-GRPO {_does(change)} entropy. "
+    if best is None:
+        text = start + "No remedy is predicted to keep more entropy."
+        return Answer("no remedy keeps entropy", text, (*cards, keep))
+    kept, bought = best.gain("entropy"), best.gain("reward")
+    sure = kept.low > 0
+    title = (
+        f"{best.name} keeps entropy{_cost(bought)}"
+        if sure
+        else "no chosen remedy keeps entropy beyond noise"
+    )
+    text = start + (
+        f"{best.name}, chosen on one half of the prompts, keeps more entropy than "
+        f"plain on the other half{_ratio(kept, change)}."
+        if sure
+        else f"{best.name} is chosen on one half of the prompts; on the other half its "
+        "gain over plain may be 0. Use more --prompts."
+    )
+    cards += [
+        estimate_card(kept, _NATS, f"kept by {best.name}, compared with plain"),
+        estimate_card(bought, _REWARD, f"reward of {best.name}, compared with plain"),
+    ]
+    return Answer(title, text, (*cards, keep))
+
+
+def _does(change: Interval) -> str:
+    way = direction(change)
+    return {"falls": "lowers", "rises": "raises"}.get(way, "may not change")
+
+
+def _ratio(kept: Interval, change: Interval) -> str:
+    """Return the gain as a share of what plain drains; empty if plain may not drain."""
+    if change.high >= 0:
+        return ""
+    return f", by {whole_percent(-kept.value / change.value)} of what plain drains"
+
+
+def _cost(bought: Interval) -> str:
+    if bought.high < 0:
+        return ", at a cost in reward"
+    more = bought.low > 0
+    return ", with more reward" if more else ", at no visible cost in reward"
+
+
+def _several(every: Sequence[Point]) -> Answer:
+    cases = [(p, o) for p in every for o in _remedies(p)]
+    saving = [c for c in cases if c[1].gain("entropy").low > 0]
+    costly = [c for c in saving if c[1].gain("reward").high < 0]
+    chosen = [o for p in every if (o := selected(p))]
+    sure = [o for o in chosen if o.gain("entropy").low > 0]
+    falls = sum(p.reference.change("entropy").high < 0 for p in every)
+    names = ", ".join(dict.fromkeys(o.name for o in sure))
+    cards: tuple[Card, ...] = (
+        count_card(falls, len(every), "minibatches on which plain lowers entropy"),
+        count_card(len(saving), len(cases), "cases keep more entropy beyond noise"),
+        count_card(len(costly), len(saving), "of those cost reward beyond noise"),
+    )
+    title = (
+        f"the chosen remedy keeps entropy at {len(sure)} of {len(every)} minibatches"
+    )
+    text = (
+        f"Plain Dr-GRPO lowers entropy beyond noise at {falls} of {len(every)} "
+        f"minibatches. The remedy that one half of the prompts chooses keeps more "
+        f"entropy on the other half at {len(sure)}{f': {names}' if names else ''}."
+    )
+    return Answer(title, text, cards)
