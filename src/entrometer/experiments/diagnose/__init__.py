@@ -5,6 +5,7 @@ from typing import Any
 
 from entrometer.experiments.diagnose.config import DiagnoseConfig
 from entrometer.experiments.experiment import Experiment, Steps, experiment, register
+from entrometer.report.kinds import PageParts
 from entrometer.runs.tables.diagnose import DiagnoseTables
 
 _PARTS = ("measure", "influence", "compare")
@@ -16,6 +17,13 @@ def _steps() -> Steps:
     from entrometer.experiments.diagnose.summary import summarize
 
     return Steps(plan, collect, summarize, follow_up)
+
+
+def _page() -> PageParts[DiagnoseTables]:
+    # Imported on use: figures import matplotlib.
+    from entrometer.report.diagnose import PARTS
+
+    return PARTS
 
 
 def _text(tables: DiagnoseTables) -> Sequence[str]:
@@ -41,5 +49,6 @@ DIAGNOSE = register(
         steps=_steps,
         text=_text,
         json_rows=_json_rows,
+        page=_page,
     )
 )

@@ -1,7 +1,7 @@
 """Comparisons of interventions on a report page."""
 
 from entrometer.report.compare.agreement import agreements, predicted
-from entrometer.report.compare.answer import answer, settings_to_paste
+from entrometer.report.compare.answer import answer, reference, settings_to_paste
 from entrometer.report.compare.frontier import frontier, remedies, strengths
 from entrometer.report.compare.gains import distance_to_frontier, gains
 from entrometer.report.kinds import PageParts, Section
@@ -12,6 +12,7 @@ PARTS = PageParts[CompareTables](
     sections=(
         Section(
             "What would help",
+            words=reference,
             figures={
                 "gain over plain": gains,
                 "frontier of reward and entropy": frontier,

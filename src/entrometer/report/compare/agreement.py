@@ -1,4 +1,4 @@
-"""How well influence predicts what interventions change against plain Dr-GRPO.
+"""How well influence predicts what interventions change against plain.
 
 A prediction and an observation on the same prompts share the noise of those prompts and
 agree for that reason alone. So one half of the evaluation prompts predicts here, and
@@ -116,7 +116,7 @@ def agreements(runs: Sequence[CompareRun]) -> Table | None:
     if not rows:
         return None
     return table(
-        "Gains over plain Dr-GRPO, predicted by one half of the prompts and observed "
+        "Gains over plain, predicted by one half of the prompts and observed "
         "on the other: steps, R² of the unscaled prediction (0 is as good as "
         "predicting no gain), and predictions within the 95% interval of the "
         "difference of both halves. Steps at one minibatch share their prompts, so "
@@ -136,13 +136,13 @@ def predicted(runs: Sequence[CompareRun]) -> Plot | None:
     return Plot(
         "predicted-observed",
         "Gains over plain, predicted and observed",
-        "Gain of each intervention over plain Dr-GRPO, predicted by one half of "
+        "Gain of each intervention over plain, predicted by one half of "
         "the prompts against observed on the other half, for entropy on the left "
         "and for reward on the right, with 95% intervals and the diagonal; a "
         "marker for each minibatch. Intervals may reach beyond the edge.",
         caption=_caption(compared) + omitted(shown, compared),
         table=table(
-            "Gains over plain Dr-GRPO, entropy in nats per token and reward per "
+            "Gains over plain, entropy in nats per token and reward per "
             "response, with 95% intervals: predicted by the half of the prompts that "
             "does not observe (with the interval of the same prediction on the half "
             "that observes), and observed; whether the two are within the 95% interval "

@@ -12,7 +12,7 @@ from entrometer.report.cards import (
 from entrometer.report.compare.points import UNITS, CompareRun, Option, Point, points
 from entrometer.report.kinds import Answer, Card, Snippet
 from entrometer.report.numbers import Interval, rate
-from entrometer.runs.tables.compare import Pair, chosen_remedy
+from entrometer.runs.tables.compare import AS_TRAINED, Pair, chosen_remedy
 
 _NATS, _REWARD = UNITS["entropy"], UNITS["reward"]
 
@@ -26,11 +26,11 @@ def answer(run: CompareRun) -> Answer | None:
     if silent == every:
         return Answer(
             "no verdict: the batch has no signal",
-            "Every prompt group has advantages of 0, so plain Dr-GRPO and every remedy "
+            "Every prompt group has advantages of 0, so plain and every remedy "
             "that reweights its tokens make the same step.",
         )
     compared = [p for p in every if p not in silent]
-    return _one(compared[0]) if len(compared) == 1 else _several(compared)
+    return _one(run, compared[0]) if len(compared) == 1 else _several(compared)
 
 
 def settings_to_paste(runs: Sequence[CompareRun]) -> list[Snippet] | None:
@@ -75,7 +75,7 @@ def _pair(option: Option) -> Pair:
 
 
 def _finite(option: Option) -> bool:
-    return all(row.finite for row in option.rows.values())
+    return _pair(option).finite
 
 
 def _without_signal(run: CompareRun, point: Point) -> bool:
@@ -84,21 +84,62 @@ def _without_signal(run: CompareRun, point: Point) -> bool:
     return any((s.checkpoint, s.update, s.minibatch) == at for s in rows)
 
 
-def _one(point: Point) -> Answer:
+def reference(runs: Sequence[CompareRun]) -> str:
+    """Return what plain is: the loss that every remedy changes."""
+    names = {o.reference for run in runs for o in run.tables.outcomes}
+    losses = {AS_TRAINED: "the loss that the training recorded", "dr-grpo": "Dr-GRPO"}
+    told = " or ".join(losses.get(name, name) for name in sorted(names))
+    return f"Plain is the loss without a remedy, here {told}."
+
+
+def verdict(run: CompareRun, point: Point) -> str:
+    """Return whether the selected remedy keeps entropy, or what would tell."""
+    best, change = selected(point), point.reference.change("entropy")
+    if best is None:
+        return "No remedy is predicted to keep more entropy."
+    kept = best.gain("entropy")
+    if kept.low > 0:
+        return (
+            f"{best.name}, chosen on one half of the prompts, keeps more entropy than "
+            f"plain on the other half{_ratio(kept, change)}."
+        )
+    return "No remedy is distinguishable from plain here. " + _more(run, best, kept)
+
+
+def _more(run: CompareRun, best: Option, kept: Interval) -> str:
+    """Return how many prompts would tell the gain of a remedy from 0."""
+    prompts = run.config.get("prompts", 0)
+    if run.config.get("quick"):
+        return "Leave out --quick to use more prompts."
+    if kept.value <= 0:
+        return (
+            f"{best.name}, chosen on one half of the prompts, gains nothing on the "
+            "other half."
+        )
+    # The width of an interval shrinks with the root of the number of prompts.
+    needed = prompts * ((kept.high - kept.low) / 2 / kept.value) ** 2
+    return (
+        f"{best.name} is chosen on one half of the prompts; if its gain on the other "
+        f"half is real, about {float(f'{needed:.1g}'):,.0f} prompts in place of "
+        f"{prompts:,} would tell (--prompts)."
+    )
+
+
+def _one(run: CompareRun, point: Point) -> Answer:
     plain, others = point.reference, _remedies(point)
     change = plain.change("entropy")
     saving = [o for o in others if o.gain("entropy").low > 0]
     best = selected(point)
-    cards = [
-        estimate_card(change, _NATS, "entropy change of a plain Dr-GRPO step"),
-        estimate_card(plain.change("reward"), _REWARD, "reward change of that step"),
-    ]
+    cards = [estimate_card(change, _NATS, "entropy change of a plain step")]
+    if plain.scored:
+        reward = plain.change("reward")
+        cards.append(estimate_card(reward, _REWARD, "reward change of that step"))
     keep = count_card(
         len(saving), len(others), "remedies keep more entropy than plain beyond noise"
     )
-    start = f"At {rate(plain.entropy.eta)} plain Dr-GRPO {_does(change)} entropy. "
+    start = f"At {rate(plain.entropy.eta)} plain {_does(change)} entropy. "
+    text = start + verdict(run, point)
     if best is None:
-        text = start + "No remedy is predicted to keep more entropy."
         return Answer("no remedy keeps entropy", text, (*cards, keep))
     kept, bought = best.gain("entropy"), best.gain("reward")
     sure = kept.low > 0
@@ -107,17 +148,11 @@ def _one(point: Point) -> Answer:
         if sure
         else "no chosen remedy keeps entropy beyond noise"
     )
-    text = start + (
-        f"{best.name}, chosen on one half of the prompts, keeps more entropy than "
-        f"plain on the other half{_ratio(kept, change)}."
-        if sure
-        else f"{best.name} is chosen on one half of the prompts; on the other half its "
-        "gain over plain may be 0. Use more --prompts."
-    )
-    cards += [
-        estimate_card(kept, _NATS, f"kept by {best.name}, compared with plain"),
-        estimate_card(bought, _REWARD, f"reward of {best.name}, compared with plain"),
-    ]
+    label = f"kept by {best.name}, compared with plain"
+    cards.append(estimate_card(kept, _NATS, label))
+    if plain.scored:
+        label = f"reward of {best.name}, compared with plain"
+        cards.append(estimate_card(bought, _REWARD, label))
     return Answer(title, text, (*cards, keep))
 
 
@@ -134,6 +169,8 @@ def _ratio(kept: Interval, change: Interval) -> str:
 
 
 def _cost(bought: Interval) -> str:
+    if not bought.known:
+        return ""
     if bought.high < 0:
         return ", at a cost in reward"
     more = bought.low > 0
@@ -157,7 +194,7 @@ def _several(every: Sequence[Point]) -> Answer:
         f"the chosen remedy keeps entropy at {len(sure)} of {len(every)} minibatches"
     )
     text = (
-        f"Plain Dr-GRPO lowers entropy beyond noise at {falls} of {len(every)} "
+        f"Plain lowers entropy beyond noise at {falls} of {len(every)} "
         f"minibatches. The remedy that one half of the prompts chooses keeps more "
         f"entropy on the other half at {len(sure)}{f': {names}' if names else ''}."
     )

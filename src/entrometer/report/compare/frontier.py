@@ -43,7 +43,7 @@ def frontier(runs: Sequence[CompareRun]) -> Plot | None:
         "Change of expected reward upwards, change of entropy to the right, a "
         "panel for each minibatch. A line is the frontier on held-out prompts, with "
         "95% intervals; a dotted one is the frontier by the prompts that chose "
-        "its tokens, which is too optimistic. A star is plain Dr-GRPO, a circle "
+        "its tokens, which is too optimistic. A star is plain, a circle "
         "each intervention, with 95% intervals both ways: filled if observed, open "
         "if only predicted. Names are drawn where there is room. Faint lines are "
         "predictions over the strengths of an intervention. Intervals and lines "
@@ -59,7 +59,7 @@ def _caption(every: Sequence[Point]) -> str:
     if len(every) == 1:
         entropy, reward = (every[0].reference.change(o) for o in UNITS)
         words += (
-            f"Plain Dr-GRPO, the star, changes entropy by {entropy} nats per token and "
+            f"Plain, the star, changes entropy by {entropy} nats per token and "
             f"reward by {reward}. "
         )
     remedies = (o for p in every for o in p.remedies if not o.entropy.chosen)
@@ -123,7 +123,7 @@ def _panel(ax: Axes, point: Point) -> None:
             circle: dict[str, Any] = {"markerfacecolor": fill, "markersize": 5}
             ax.plot(*places.T, "o", color=BLUE, **circle, label=f"intervention, {name}")
     _bars(ax, plain, RED, 0.5)
-    ax.plot(*plain[:, :, 0].T, "*", color=RED, markersize=11, label="plain Dr-GRPO")
+    ax.plot(*plain[:, :, 0].T, "*", color=RED, markersize=11, label="plain")
     # Those far from plain are named first: they are what there is to see.
     spans = np.array([np.ptp(ax.get_xlim()), np.ptp(ax.get_ylim())])
     centre = plain[0, :, 0] if len(plain) else np.zeros(2)
@@ -148,7 +148,7 @@ def frontier_table(every: Sequence[Point]) -> Table:
         "intervals: predicted by influence, and observed after the step if it was "
         "taken, both on the half of the prompts that observes; reward by which a "
         "prediction is below the held-out frontier at its change of entropy; share of "
-        "the tokens whose gradient differs from plain Dr-GRPO, or that the frontier "
+        "the tokens whose gradient differs from plain, or that the frontier "
         "keeps",
         (
             *("subject", "intervention", "tokens", "predicted Δh", "observed Δh"),

@@ -25,7 +25,7 @@ from entrometer.report.table import table
 
 _MOST = 4
 """Points that have room in a row."""
-_PLAIN = "plain Dr-GRPO"
+_PLAIN = "plain"
 
 
 def gains(runs: Sequence[CompareRun]) -> Plot | None:
@@ -38,7 +38,7 @@ def gains(runs: Sequence[CompareRun]) -> Plot | None:
         "gains",
         "Gain over plain",
         "A row for each intervention, the one that keeps most entropy at the top: "
-        "its change minus that of plain Dr-GRPO, of entropy on the left and of "
+        "its change minus that of plain, of entropy on the left and of "
         "reward on the right. Filled markers with 95% intervals are observed, open "
         "ones predicted by influence, if a step was taken by the half of the "
         "prompts that does not observe it; each minibatch has its colour and marker.",
@@ -46,7 +46,7 @@ def gains(runs: Sequence[CompareRun]) -> Plot | None:
         + idle_words(shown, named=False)
         + omitted(shown, every),
         table=table(
-            "Change minus that of plain Dr-GRPO, paired, with 95% intervals, of "
+            "Change minus that of plain, paired, with 95% intervals, of "
             "entropy in nats per token and of reward per response; share of the tokens "
             "whose gradient differs from plain. If a step was taken, one half of the "
             "prompts predicts and the other observes",
@@ -158,7 +158,7 @@ def distance_to_frontier(runs: Sequence[CompareRun]) -> Plot | None:
     return Plot(
         "below-frontier",
         "Distance to the frontier",
-        "A row for each intervention and for plain Dr-GRPO, the one nearest to the "
+        "A row for each intervention and for plain, the one nearest to the "
         "frontier at the top: reward by which its prediction is below the held-out "
         "frontier at the same change of entropy, with 95% intervals; each minibatch "
         "has its colour and marker.",

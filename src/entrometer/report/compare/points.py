@@ -32,13 +32,19 @@ class Option:
 
     @property
     def plain(self) -> bool:
-        """Whether no token's gradient differs from plain Dr-GRPO."""
+        """Whether no token's gradient differs from plain."""
         return self.entropy.changed == 0
 
     @property
+    def scored(self) -> bool:
+        """Whether rewards are known at all."""
+        return not math.isnan(self.rows["reward"].predicted)
+
+    @property
     def observed(self) -> bool:
-        """Whether its step was taken, and both observed changes are finite."""
-        return all(math.isfinite(row.observed) for row in self.rows.values())
+        """Whether its step was taken, and the observed changes are finite."""
+        known = [row for row in self.rows.values() if not math.isnan(row.predicted)]
+        return all(math.isfinite(row.observed) for row in known)
 
     def change(self, objective: str) -> Interval:
         """Return the observed change; the predicted one if the step was not taken."""
@@ -59,13 +65,13 @@ class Point:
     name: str
     """Short name that no other point has."""
     options: tuple[Option, ...]
-    """Plain Dr-GRPO first, then every strength of every intervention."""
+    """Plain first, then every strength of every intervention."""
     frontier: tuple[FrontierPoint, ...]
     """Points of the frontier by price."""
 
     @property
     def reference(self) -> Option:
-        """Plain Dr-GRPO."""
+        """Plain."""
         return self.options[0]
 
     @property
@@ -118,7 +124,7 @@ def idle_words(some: Sequence[Point], *, named: bool = True) -> str:
     """Return a sentence on interventions equal to plain, with names if `named`."""
     names = by_place(some, [point.idle for point in some])
     if not names or named:
-        words = " Not drawn, because they equal plain Dr-GRPO for every token: "
+        words = " Not drawn, because they equal plain for every token: "
         return f"{words}{names}." * bool(names)
     return (
         " Interventions that do not differ from plain are not drawn; the caption of "

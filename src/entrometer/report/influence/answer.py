@@ -63,7 +63,7 @@ def _one(run: InfluenceRun, s: Subject, parts: Parts, rates: Rates) -> Answer:
     cards += signal_cards(signal)[1:]
     decay = parts.get(("entropy", "decay"), Interval(0.0, 0.0, 0.0))
     title, text = _words(batch, history, decay)
-    top = _top_share(run, s)
+    top = top_share(run, s)
     if math.isfinite(top):
         text += (
             f" The 1% of its tokens with the largest influence have "
@@ -119,7 +119,7 @@ def _several(updates: list[Parts]) -> Answer:
     return Answer(title, text, cards)
 
 
-def _top_share(run: InfluenceRun, s: Subject) -> float:
+def top_share(run: InfluenceRun, s: Subject) -> float:
     r"""Return the part of $\sum|I_h|$ due to 1% of the tokens; NaN if the sum is 0."""
     rows = [t for t in run.tables.tokens if (t.checkpoint, t.update) == s[1:3]]
     # Absolute values: influences of opposite sign would cancel in the total.

@@ -41,11 +41,16 @@ class Step(NamedTuple):
 
 def answer(run: MeasureRun) -> Answer | None:
     """Return the change at the training's learning rate; None if it is not known."""
-    every = map(_step, best_precision(curves([run])))
-    steps = [step for step in every if step and step.change.known]
+    steps = steps_of(run)
     if not steps:
         return None
     return _one(run, steps[0]) if len(steps) == 1 else _several(steps)
+
+
+def steps_of(run: MeasureRun) -> list[Step]:
+    """Return the change of each update at the training's learning rate, if known."""
+    every = map(_step, best_precision(curves([run])))
+    return [step for step in every if step and step.change.known]
 
 
 def _step(curve: Curve) -> Step | None:

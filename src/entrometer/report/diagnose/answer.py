@@ -1,0 +1,120 @@
+"""What a diagnosis says first: what drains entropy, and what would help."""
+
+import math
+from collections.abc import Sequence
+
+from entrometer.report.cards import estimate_card, whole_percent
+from entrometer.report.compare.answer import selected, settings_to_paste, verdict
+from entrometer.report.compare.points import Point, points
+from entrometer.report.diagnose.heading import DiagnoseRun
+from entrometer.report.influence.answer import top_share
+from entrometer.report.kinds import Answer, Card, Snippet
+from entrometer.report.measure.answer import answer as measured
+from entrometer.report.measure.answer import steps_of
+from entrometer.report.numbers import Interval
+from entrometer.report.plot import Subject
+from entrometer.report.signal import momentum_share, signal_cards
+from entrometer.runs.tables.influence import Balance, Group
+from entrometer.runs.tables.signal import UpdateSignal
+
+_MOSTLY = 0.5
+"""Share of a change from which the title names its cause."""
+
+
+def answer(run: DiagnoseRun) -> Answer | None:
+    """Return how entropy changes and why, which tokens do it, and what would help."""
+    change, steps = measured(run), steps_of(run)
+    # Several updates: the numbers of each are in the sections below.
+    if change is None or len(steps) != 1:
+        return change
+    at = steps[0].curve.subject
+    signal = [s for s in run.tables.signal if (s.checkpoint, s.update) == at[1:3]]
+    title, text = change.title, change.text
+    if any(momentum_share(s) > _MOSTLY for s in signal):
+        title += ", mostly by momentum"
+    sentences = [text, _tokens(run, at), _remedy(run, signal)]
+    cards = [*change.cards[:1], *signal_cards(signal), *_reward(run, at)]
+    return Answer(title, " ".join(filter(None, sentences)), tuple(cards))
+
+
+def lines_to_paste(runs: Sequence[DiagnoseRun]) -> list[Snippet] | None:
+    """Return the settings of TRL and verl for remedies that keep entropy for sure."""
+    every = [p for run in runs for p in points([run])]
+    if not any(_sure(point) for point in every):
+        return None
+    snippets = settings_to_paste(runs) or []
+    # The user has a training of their own.
+    return [s for s in snippets if not s.title.endswith("in entrometer")]
+
+
+def how_sure(runs: Sequence[DiagnoseRun]) -> str:
+    """Return what the answer rests on, and what it does not tell."""
+    rows = [c for run in runs for c in run.tables.changes]
+    prompts = max((c.prompts for c in rows), default=0)
+    quick = any(run.config.get("quick") for run in runs)
+    text = (
+        f"Entropy is measured on {prompts} responses to prompts that the update does "
+        "not contain. Intervals are of these prompts: they hold for this update batch, "
+        "not for the next ones, which may drain otherwise and favour another remedy."
+    )
+    if quick:
+        text += (
+            " With --quick, remedies are predicted and not tried, and neither the "
+            "linear range nor the influence of tokens is checked."
+        )
+    return text
+
+
+def _sure(point: Point) -> bool:
+    best = selected(point)
+    return best is not None and best.gain("entropy").low > 0
+
+
+def _tokens(run: DiagnoseRun, at: Subject) -> str:
+    share = top_share(run, at)
+    if not math.isfinite(share):
+        return ""
+    kinds = [
+        g
+        for g in run.tables.groups
+        if (g.checkpoint, g.update) == at[1:3]
+        and (g.by, g.objective) == ("kind", "entropy")
+        and g.value_high < 0
+    ]
+    text = (
+        f"Of its own batch, 1% of the tokens have {whole_percent(share)} of all "
+        "|influence| on entropy"
+    )
+    if kinds:
+        most = min(kinds, key=lambda g: g.value)
+        text += f"; of all kinds of tokens, {_kind(most)} drain most"
+    return text + "."
+
+
+def _kind(group: Group) -> str:
+    return f"those of kind “{group.name}” ({group.tokens} of them)"
+
+
+def _remedy(run: DiagnoseRun, signal: Sequence[UpdateSignal]) -> str:
+    if any(s.groups_with_signal == 0 for s in signal):
+        return "The batch has no signal, so there is no verdict on remedies."
+    every = points([run])
+    return verdict(run, every[0]) if len(every) == 1 else ""
+
+
+def _reward(run: DiagnoseRun, at: Subject) -> list[Card]:
+    rows: list[Balance] = [
+        b
+        for b in run.tables.balance
+        if (b.checkpoint, b.update) == at[1:3]
+        and (b.objective, b.part) == ("reward", "total")
+        and math.isfinite(b.value)
+    ]
+    return [
+        estimate_card(
+            Interval(*(b.learning_rate * x for x in Interval.of(b, "value"))),
+            "reward per response",
+            "change of expected reward by the step, to first order",
+        )
+        for b in rows
+    ]
