@@ -16,10 +16,14 @@ if TYPE_CHECKING:
 
 Tables = TypeVar("Tables")
 Part = TypeVar("Part")
+# A run with more tables is also a run with fewer, and a section of fewer tables can be
+# shown of a run that has more.
+Tables_co = TypeVar("Tables_co", covariant=True)
+Tables_contra = TypeVar("Tables_contra", contravariant=True)
 
 
 @dataclass(frozen=True)
-class FinishedRun(Generic[Tables]):
+class FinishedRun(Generic[Tables_co]):
     """What a report reads from a run: its results in words, settings and tables."""
 
     kind: str
@@ -34,11 +38,17 @@ class FinishedRun(Generic[Tables]):
     config: dict[str, Any]
     about: dict[str, Any]
     """Versions, machine, inputs and times."""
-    tables: Tables
+    tables: Tables_co
 
 
 OfRuns = Callable[[Sequence[FinishedRun[Tables]]], Part | None]
 """A part of the page from all runs of a kind; None if they have no numbers for it."""
+
+OfRunsInRoom = Callable[[Sequence[FinishedRun[Tables]], int], Part | None]
+"""The same, given the number of runs that share the page."""
+
+OfRun = Callable[[FinishedRun[Tables]], Part]
+"""A part of the page from a single run."""
 
 
 @dataclass(frozen=True)
@@ -75,37 +85,35 @@ class Snippet:
 
 
 @dataclass(frozen=True)
-class Section(Generic[Tables]):
+class Section(Generic[Tables_contra]):
     """A part of the page with a heading: words, tables, figures, lines to paste.
 
     They are shown in the order of the fields. A section without content is left out.
     """
 
     title: str
-    words: "OfRuns[Tables, str] | None" = None
+    words: "OfRuns[Tables_contra, str] | None" = None
     """A paragraph below the heading."""
-    snippets: "OfRuns[Tables, Sequence[Snippet]] | None" = None
-    figures: "Mapping[str, OfRuns[Tables, Plot]]" = field(default_factory=dict)
+    snippets: "OfRuns[Tables_contra, Sequence[Snippet]] | None" = None
+    figures: "Mapping[str, OfRuns[Tables_contra, Plot]]" = field(default_factory=dict)
     """Figures by their subject, in page order."""
-    tables: "Sequence[OfRuns[Tables, Table]]" = ()
-    tokens: "Callable[[Sequence[FinishedRun[Tables]], int], TokenMap | None] | None" = (
-        None
-    )
+    tables: "Sequence[OfRuns[Tables_contra, Table]]" = ()
+    tokens: "Callable[[Sequence[FinishedRun[Tables_contra]], int], TokenMap | None] | None" = None
     """Responses whose tokens are coloured, given the number of runs on the page."""
-    run_tables: "Callable[[FinishedRun[Tables]], list[tuple[str, Table]]] | None" = None
+    run_tables: "OfRun[Tables_contra, list[tuple[str, Table]]] | None" = None
     """Folded tables of a single run, each with its title."""
     folded: bool = False
     """Whether the reader has to open the section, as for checks of the estimators."""
 
 
 @dataclass(frozen=True)
-class PageParts(Generic[Tables]):
+class PageParts(Generic[Tables_contra]):
     """What the runs of one kind add to a report page."""
 
-    answer: "Callable[[FinishedRun[Tables]], Answer | None] | None" = None
+    answer: "Callable[[FinishedRun[Tables_contra]], Answer | None] | None" = None
     """The first screen of one run; without it, its sentences come first."""
-    sections: "Sequence[Section[Tables]]" = ()
-    samples: "Callable[[FinishedRun[Tables], int], Samples] | None" = None
+    sections: "Sequence[Section[Tables_contra]]" = ()
+    samples: "Callable[[FinishedRun[Tables_contra], int], Samples] | None" = None
     """Responses of a run as text, given the number of runs that share the page."""
 
 
