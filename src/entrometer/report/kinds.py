@@ -98,7 +98,7 @@ class Section(Generic[Tables_contra]):
     figures: "Mapping[str, OfRuns[Tables_contra, Plot]]" = field(default_factory=dict)
     """Figures by their subject, in page order."""
     tables: "Sequence[OfRuns[Tables_contra, Table]]" = ()
-    tokens: "Callable[[Sequence[FinishedRun[Tables_contra]], int], TokenMap | None] | None" = None
+    tokens: "OfRunsInRoom[Tables_contra, TokenMap] | None" = None
     """Responses whose tokens are coloured, given the number of runs on the page."""
     run_tables: "OfRun[Tables_contra, list[tuple[str, Table]]] | None" = None
     """Folded tables of a single run, each with its title."""
