@@ -13,6 +13,7 @@ from entrometer.estimators import (
     reward_gradient_weights,
 )
 from entrometer.estimators.prompt_sums import PromptSums
+from entrometer.experiments.token_influence import folds
 from entrometer.experiments.token_influence.folds import Evaluation
 from entrometer.experiments.token_influence.gradients import objective_weights
 from entrometer.runs import Rollouts, Sampler
@@ -85,17 +86,19 @@ def batch(old):
     return Evaluation.of([sampled, recorded], here, folds=2)
 
 
-def test_weights_are_probability_now_over_then_with_a_mean_of_one():
+def test_weights_are_probability_now_over_then():
     half = np.log(0.5)
     e = batch([[-1.0, -1.0], [-1.0, -1.0 + half], [-1.0, -1.0]])
     # The second was half as likely when it was sampled, so it counts twice.
-    np.testing.assert_allclose(e.weight, [0, 0, 0.75, 1.5, 0.75])
+    n = 8 / 3  # (1 + 2 + 1)² / (1 + 4 + 1)
+    np.testing.assert_allclose(e.weight, np.array([0, 0, 0.25, 0.5, 0.25]) * n)
     assert e.sampled.tolist() == [1, 1, 0, 0, 0]
     assert e.effective("entropy") == 2
-    assert e.effective("reward") == pytest.approx(9 / 3.375)
+    assert e.effective("reward") == pytest.approx(n)
 
 
-def test_entropy_is_of_sampled_responses_and_reward_of_recorded_ones():
+def test_entropy_is_of_sampled_responses_and_reward_of_recorded_ones(monkeypatch):
+    monkeypatch.setattr(folds, "LEAST_RECORDED", 1.0)
     e = batch([[-1.0, -1.0]] * 3)
     assert e.entropy == np.mean([0, 1, 2, 3])
     entropy, reward, length = objective_weights(e)
@@ -118,3 +121,17 @@ def test_extreme_ratios_do_not_overflow():
     e = batch([[-1.0, -1000.0], [-1.0, -1.0], [-1.0, -1.0]])
     assert np.isfinite(e.weight).all()
     assert e.effective("reward") == pytest.approx(1.0)
+    # One response says nothing about the mean reward.
+    assert not e.has_reward
+
+
+def test_policies_that_are_closer_count_for_more():
+    sampled = rollouts([0, 1], [np.nan] * 2, name="transformers")
+    near, far = (
+        rollouts([0, 1], [1.0, 0.0], name=RECORDED, old=tuple(map(np.array, old)))
+        for old in ([[-1.0, -1.0], [-1.0, -1.0]], [[-1.0, -1.0], [-1.0, -50.0]])
+    )
+    here = Tables(S=np.full(12, -1.0), H=np.zeros(12))
+    e = Evaluation.of([sampled, near, far], here, folds=2)
+    np.testing.assert_allclose(e.weight, [0, 0, 1, 1, 0, 1], atol=1e-12)
+    assert e.effective("reward") == pytest.approx(3.0)

@@ -170,7 +170,8 @@ def scored_evaluation(
     problems = judge.problems(config.split, config.problems)
     measured = min(map(int, settings.get("exclude", "0").split(",")))
     scored = scored_responses(
-        nearest_updates(settings["updates"], measured),
+        # Either side: the nearer the policy that sampled, the more a response tells.
+        nearest_updates(settings["updates"], measured, earlier_first=False),
         {p.tokens: i for i, p in enumerate(problems) if isinstance(p, OwnProblem)},
         temperature=config.temperature,
         most=config.prompts,

@@ -146,15 +146,23 @@ def update_path(run: str | os.PathLike[str], step: int) -> Path:
     return Path(run) / "updates" / f"step-{step:08d}.parquet"
 
 
-def nearest_updates(directory: str | os.PathLike[str], step: int) -> list[Path]:
-    """Return the files of updates before `step`, nearest first, then of those after.
+def nearest_updates(
+    directory: str | os.PathLike[str], step: int, *, earlier_first: bool = True
+) -> list[Path]:
+    """Return the files of updates other than that of `step`, the nearest first.
 
-    Earlier ones first, because a training that still runs adds later ones.
+    By default all earlier ones come before the later ones, which a training that still
+    runs adds; else by distance alone.
     """
     paths = Path(directory).glob("step-*.parquet")
-    numbered = [(int(p.stem.removeprefix("step-")), p) for p in paths if _NAME(p.stem)]
-    before = sorted((n for n in numbered if n[0] < step), reverse=True)
-    return [p for _, p in (*before, *sorted(n for n in numbered if n[0] > step))]
+    apart = {
+        p: int(p.stem.removeprefix("step-")) - step for p in paths if _NAME(p.stem)
+    }
+
+    def order(path: Path) -> tuple[bool, int, int]:
+        return (earlier_first and apart[path] > 0, abs(apart[path]), apart[path])
+
+    return sorted((p for p in apart if apart[p]), key=order)
 
 
 def write_update(path: str | os.PathLike[str], batch: UpdateBatch) -> None:

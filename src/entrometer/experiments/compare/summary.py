@@ -173,8 +173,9 @@ def _warnings(pairs: list[Pair]) -> Iterator[str]:
     if not pairs[0].scored:
         yield (
             "nothing is known about reward, so not what a remedy costs: no reward "
-            "function is given, and no other recorded update has responses to these "
-            "prompts; give --reward module:function."
+            "function is given, and other recorded updates have no responses to these "
+            "prompts, or the policies that sampled them are too far from this one; "
+            "give --reward module:function."
         )
     if overflowed:
         yield (

@@ -133,9 +133,9 @@ def _warnings(parts: Parts, share: float) -> Iterator[str]:
             )
     if not _known(parts):
         yield (
-            "nothing is known about reward: no reward function is given, and no other "
-            "recorded update has responses to these prompts; give --reward "
-            "module:function."
+            "nothing is known about reward: no reward function is given, and other "
+            "recorded updates have no responses to these prompts, or the policies that "
+            "sampled them are too far from this one; give --reward module:function."
         )
     elif parts["reward", "batch"].responses < _FEW:
         yield (

@@ -24,15 +24,6 @@ from entrometer.runs.rollouts import RECORDED
 
 
 @dataclass(frozen=True, kw_only=True)
-class RecordedFile:
-    """A file of a recorded update, and the responses that are taken from it."""
-
-    path: str = field(metadata=NOT_IN_KEY)
-    sha256: str
-    rows: tuple[int, ...]  #: Rows of the file.
-
-
-@dataclass(frozen=True, kw_only=True)
 class RecordedResponses(Request, Responses):
     """Recorded responses as a rollout table, with the log-probs they were sampled with.
 
@@ -42,7 +33,11 @@ class RecordedResponses(Request, Responses):
 
     kind: ClassVar[str] = "recorded-rollouts"
 
-    files: tuple[RecordedFile, ...]
+    file: str = field(metadata=NOT_IN_KEY)
+    """File of the update."""
+    sha256: str
+    rows_of_file: tuple[int, ...]
+    """Row of each response in the file."""
     problems: tuple[int, ...]
     """Index of the prompt of each response, among the problems of the task."""
     temperature: float
@@ -86,15 +81,8 @@ class RecordedResponses(Request, Responses):
         return list_values(self.path(store), "response_tokens")
 
     def run(self, worker: Worker) -> None:
-        """Copy the responses from the updates' files."""
-        prompts, responses, logprobs, rewards = [], [], [], []
-        for file in self.files:
-            batch = read_update(file.path)
-            for row in file.rows:
-                prompts.append(batch.prompt_tokens[row].astype(np.int64))
-                responses.append(batch.response_tokens[row].astype(np.int64))
-                logprobs.append(batch.S_old[row].astype(np.float64))
-                rewards.append(float(batch.reward[row]))
+        """Copy the responses from the update's file."""
+        batch, rows = read_update(self.file), self.rows_of_file
         sampler = Sampler(
             name=RECORDED,
             temperature=self.temperature,
@@ -104,13 +92,15 @@ class RecordedResponses(Request, Responses):
         )
         rollouts = Rollouts(
             prompt=np.array(self.problems, np.int64),
-            prompt_tokens=tuple(prompts),
-            response_tokens=tuple(responses),
+            prompt_tokens=tuple(batch.prompt_tokens[i].astype(np.int64) for i in rows),
+            response_tokens=tuple(
+                batch.response_tokens[i].astype(np.int64) for i in rows
+            ),
             seed=np.zeros(self.count, np.int64),
             text=("",) * self.count,
-            reward=np.array(rewards),
+            reward=batch.reward[list(rows)].astype(np.float64),
             sampler=sampler,
-            engine_logprobs=tuple(logprobs),
+            engine_logprobs=tuple(batch.S_old[i].astype(np.float64) for i in rows),
         )
         write_rollouts(self.path(worker.store), rollouts)
 
@@ -163,25 +153,22 @@ def recorded_responses(
     max_tokens: int,
     shard: int,
 ) -> tuple[RecordedResponses, ...]:
-    """Return requests for scored responses, at most `shard` each."""
+    """Return requests for scored responses: of one update, at most `shard` each."""
     requests = []
-    for start in range(0, len(scored), shard):
-        some = scored[start : start + shard]
-        files = tuple(
-            RecordedFile(
-                path=str(path),
-                sha256=file_sha256(path),
-                rows=tuple(s.row for s in of_file),
+    # One policy sampled the responses of an update, so their weights belong together.
+    for path, of_update in groupby(scored, key=attrgetter("path")):
+        rows, sha256 = list(of_update), file_sha256(path)
+        for start in range(0, len(rows), shard):
+            some = rows[start : start + shard]
+            requests.append(
+                RecordedResponses(
+                    subject=subject,
+                    file=str(path),
+                    sha256=sha256,
+                    rows_of_file=tuple(s.row for s in some),
+                    problems=tuple(s.problem for s in some),
+                    temperature=temperature,
+                    max_tokens=max_tokens,
+                )
             )
-            for path, of_file in groupby(some, key=attrgetter("path"))
-        )
-        requests.append(
-            RecordedResponses(
-                subject=subject,
-                files=files,
-                problems=tuple(s.problem for s in some),
-                temperature=temperature,
-                max_tokens=max_tokens,
-            )
-        )
     return tuple(requests)

@@ -14,6 +14,9 @@ from entrometer.estimators import PromptSums, Responses, Tables
 from entrometer.runs import Rollouts
 from entrometer.runs.rollouts import RECORDED
 
+LEAST_RECORDED = 8.0
+"""Effective number of recorded responses below which nothing is said about reward."""
+
 
 def folds_of(prompt: Int[np.ndarray, " N"], folds: int) -> Int[np.ndarray, " N"]:
     """Return each response's fold, from 0; all responses to a prompt share one."""
@@ -55,19 +58,15 @@ class Evaluation:
             [replace(part, sampler=sampler, engine_logprobs=None) for part in parts]
         )
         responses = Responses.from_lengths(rollouts.prompt, rollouts.length)
-        off_policy = np.repeat(recorded, [part.count for part in parts])
+        S = responses.total(np.asarray(here.S, np.float64))
         weight = np.isfinite(rollouts.reward).astype(np.float64)
-        if off_policy.any():
-            pairs = zip(recorded, parts, strict=True)
-            old = [x for r, p in pairs if r for x in p.engine_logprobs or ()]
-            S = responses.total(np.asarray(here.S, np.float64))[off_policy]
-            log_w = S - [x.sum() for x in old]
-            # Self-normalised, with a mean of 1; the largest is subtracted against
-            # overflow.
-            w = np.exp(log_w - log_w.max())
-            weight[off_policy] *= w / w.mean()
-        sampled = (~off_policy).astype(np.float64)
-        return cls(rollouts, responses, here, folds, sampled, weight)
+        ends = np.cumsum([part.count for part in parts])
+        for part, end, is_recorded in zip(parts, ends, recorded, strict=True):
+            if is_recorded:
+                rows = slice(end - part.count, end)
+                weight[rows] *= _importance_weights(S[rows], part)
+        sampled = np.repeat([not r for r in recorded], [p.count for p in parts])
+        return cls(rollouts, responses, here, folds, sampled.astype(float), weight)
 
     @cached_property
     def fold(self) -> Int[np.ndarray, " N"]:
@@ -128,8 +127,11 @@ class Evaluation:
 
     @cached_property
     def has_reward(self) -> bool:
-        """Whether two prompts have rewards, as the baseline of the others needs."""
-        return np.unique(self.rollouts.prompt[self.weight > 0]).size > 1
+        """Whether there are rewards of two prompts, and enough of recorded ones."""
+        # The baseline of a prompt is the mean of the others.
+        several = np.unique(self.rollouts.prompt[self.weight > 0]).size > 1
+        on_policy = bool((self.weight * self.sampled).any())
+        return several and (on_policy or self.effective("reward") >= LEAST_RECORDED)
 
     def effective(self, objective: str) -> float:
         r"""Return the effective number of an objective's responses.
@@ -157,6 +159,21 @@ class Evaluation:
             self.sampled[rows],
             self.weight[rows],
         )
+
+
+def _importance_weights(
+    S: Float[np.ndarray, " N"], part: Rollouts
+) -> Float[np.ndarray, " N"]:
+    r"""Return self-normalised weights of responses that one other policy sampled.
+
+    $w_i = n\,u_i$ with $u_i = \pi_i/\mu_i$ divided by their sum, and the effective
+    number $n = 1/\sum u_i^2$: so policies that are closer to this one count for more.
+    """
+    log_w = S - [x.sum() for x in part.engine_logprobs or ()]
+    # The largest is subtracted against overflow.
+    u = np.exp(log_w - log_w.max())
+    u /= u.sum()
+    return np.asarray(u / (u @ u))
 
 
 class Half(NamedTuple):
