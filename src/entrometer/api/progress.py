@@ -117,24 +117,24 @@ class Ticker:
         text = f"{shown}: {note}" if note else shown
         if self._bars is not None:
             self._bars.show(stage, done, total, plain(text))
-        elif not due:
-            return
         rate = (done - before) / (now - began) if now > began else 0.0
         left = f", {clock((total - done) / rate)} left" if rate else ""
         self._line = plain(f"{stage} {shown}{left}" + (f": {note}" if note else ""))
         if due:
-            self._last = now
-            if self._bars is None:
-                print(self._line, file=sys.stderr, flush=True)
-            self._write(self._line)
+            self._print(now)
+
+    def _print(self, now: float) -> None:
+        self._last = now
+        if self._bars is None:
+            print(self._line, file=sys.stderr, flush=True)
+        self._write(self._line)
 
     def _heartbeat(self) -> None:
-        # One pass over a large model can take minutes.
+        # One pass over a large model can take minutes: say again where the run is.
         while not self._stop.wait(1.0):
-            silent = time.monotonic() - self._last
-            if self._line and silent >= _PLAIN_SECONDS:
-                self._last += silent
-                print(f"{self._line} (still running)", file=sys.stderr, flush=True)
+            now = time.monotonic()
+            if self._line and now - self._last >= _PLAIN_SECONDS:
+                self._print(now)
 
     def _write(self, line: str) -> None:
         if self.log is not None:

@@ -62,7 +62,8 @@ def _facts(run: FinishedRun[Any]) -> Iterator[str]:
     policy, task = config.get("policy"), config.get("task")
     if isinstance(policy, str) and policy:
         yield f"model {policy}"
-    if isinstance(task, str) and task:
+    # `own` are prompts of the user's, which have no name.
+    if isinstance(task, str) and task not in ("", "own"):
         yield f"task {task}"
     if loss := _loss(run):
         yield loss

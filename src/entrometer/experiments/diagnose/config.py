@@ -29,6 +29,12 @@ class DiagnoseConfig(ExperimentConfig):
 
     AT_LEAST: ClassVar[dict[str, int]] = ExperimentConfig.AT_LEAST | {"folds": 4}
 
+    def __post_init__(self) -> None:
+        if self.quick:
+            # So that the run's settings say how many prompts it has.
+            object.__setattr__(self, "prompts", min(self.prompts, QUICK_PROMPTS))
+        super().__post_init__()
+
     @property
     def measure(self) -> MeasureConfig:
         """Settings of `measure`, without its studies of errors."""
@@ -61,7 +67,4 @@ class DiagnoseConfig(ExperimentConfig):
     @property
     def _shared(self) -> dict[str, Any]:
         # Equal settings make equal requests: the experiments share their passes.
-        shared = {f.name: getattr(self, f.name) for f in fields(ExperimentConfig)}
-        if self.quick:
-            shared["prompts"] = min(self.prompts, QUICK_PROMPTS)
-        return shared
+        return {f.name: getattr(self, f.name) for f in fields(ExperimentConfig)}

@@ -92,8 +92,11 @@ def reference(runs: Sequence[CompareRun]) -> str:
     return f"Plain is the loss without a remedy, here {told}."
 
 
-def verdict(run: CompareRun, point: Point) -> str:
-    """Return whether the selected remedy keeps entropy, or what would tell."""
+def verdict(run: CompareRun, point: Point, *, with_share: bool = True) -> str:
+    """Return whether the selected remedy keeps entropy, or what would tell.
+
+    `with_share` adds its gain as a share of what plain drains.
+    """
     best, change = selected(point), point.reference.change("entropy")
     if best is None:
         return "No remedy is predicted to keep more entropy."
@@ -101,7 +104,7 @@ def verdict(run: CompareRun, point: Point) -> str:
     if kept.low > 0:
         return (
             f"{best.name}, chosen on one half of the prompts, keeps more entropy than "
-            f"plain on the other half{_ratio(kept, change)}."
+            f"plain on the other half{_ratio(kept, change) * with_share}."
         )
     return "No remedy is distinguishable from plain here. " + _more(run, best, kept)
 

@@ -99,7 +99,11 @@ def _remedy(run: DiagnoseRun, signal: Sequence[UpdateSignal]) -> str:
     if any(s.groups_with_signal == 0 for s in signal):
         return "The batch has no signal, so there is no verdict on remedies."
     every = points([run])
-    return verdict(run, every[0]) if len(every) == 1 else ""
+    if len(every) != 1:
+        return ""
+    # The share is of the change on half of the prompts; the answer begins with that on
+    # all of them.
+    return verdict(run, every[0], with_share=False)
 
 
 def _reward(run: DiagnoseRun, at: Subject) -> list[Card]:
