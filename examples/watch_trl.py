@@ -1,15 +1,22 @@
-"""A stock TRL training with a reward of its own, watched in one line."""
+"""A stock TRL training with a reward of its own, watched in one line.
+
+python examples/watch_trl.py out            # all parameters; --lora for an adapter
+entrometer diagnose out/checkpoint-5        # what drains entropy, what would help
+"""
 
 import sys
 from pathlib import Path
 
 from datasets import Dataset
+from peft import LoraConfig
 from trl import GRPOConfig, GRPOTrainer
 
 import entrometer as em
 from entrometer.policy import save_tiny
 
-out = Path(sys.argv[1] if len(sys.argv) > 1 else "runs/watched")
+lora = "--lora" in sys.argv
+arguments = [a for a in sys.argv[1:] if a != "--lora"]
+out = Path(arguments[0] if arguments else "runs/watched")
 model = save_tiny(out / "model")  # any model with a chat template or plain prompts
 
 PROMPTS = [f"{a}+{b}=" for a in range(5) for b in range(4)]
@@ -24,6 +31,7 @@ trainer = GRPOTrainer(
     model=str(model),
     reward_funcs=few_digits,
     train_dataset=Dataset.from_dict({"prompt": PROMPTS}),
+    peft_config=LoraConfig(target_modules="all-linear") if lora else None,
     args=GRPOConfig(
         output_dir=str(out),
         max_steps=6,

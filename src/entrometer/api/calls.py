@@ -6,6 +6,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from entrometer.api.preflight import preflight
 from entrometer.api.progress import Ticker
 from entrometer.api.result import Result
 from entrometer.api.settings import (
@@ -88,6 +89,7 @@ def run(
     require_known(paths, chosen)
     config = record.config(checkpoints=paths, **as_settings(chosen))
     config = with_own_prompts(config)
+    preflight(config, needs_optimizer=not record.inside_training)
     directory = run_directory(record, config) if run is None else Path(run)
     with Ticker(log=directory / "progress.log") as ticker:
         run_experiment(

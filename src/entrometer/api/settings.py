@@ -6,6 +6,7 @@ from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
+from entrometer.api.preflight import require_model
 from entrometer.errors import InvalidValue, nearest_name
 from entrometer.experiments.config import CheckpointConfig, ExperimentConfig
 from entrometer.experiments.experiment import Experiment
@@ -161,6 +162,7 @@ def require_known(
                 f"expected a checkpoint in {path}, got no such directory; "
                 f"name one that exists.{nearest_name(path.name, beside)}"
             )
+        require_model(path)
     missing = [name for name, value in _UNKNOWN.items() if settings[name] == value]
     if settings.get("prompts_file") and "task" in missing:
         missing.remove("task")

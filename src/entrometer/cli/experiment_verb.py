@@ -8,6 +8,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from entrometer.api.preflight import preflight
 from entrometer.api.progress import Ticker
 from entrometer.api.settings import (
     default_store,
@@ -22,7 +23,7 @@ from entrometer.cli.flags import ExperimentFlags, parse
 from entrometer.errors import InvalidValue
 from entrometer.experiments.config import CheckpointConfig
 from entrometer.experiments.experiment import Experiment
-from entrometer.experiments.settings import read_settings, settings_of_file
+from entrometer.experiments.settings import read_settings, require_own, settings_of_file
 from entrometer.runs import verified
 from entrometer.text import clock, plain, print_json, table
 
@@ -40,6 +41,8 @@ def run(experiment: Experiment[Any, Any], arguments: Sequence[str]) -> int:
     if flags.print_config:
         print_json(config, indent=1)
         return 0
+    if flags.run is not None:
+        require_own(experiment, flags.run)
     with Ticker() as ticker:
         # Before anything is loaded: importing torch alone takes seconds.
         ticker.begin(f"{experiment.name} {' '.join(map(_short, config.checkpoints))}")
@@ -130,7 +133,9 @@ def resolve(
     flags = replace(flags, checkpoints=expanded(flags.checkpoints))
     settings = {f.name: getattr(flags, f.name) for f in fields(experiment.config)}
     require_known(flags.checkpoints, settings, prefix="--")
-    return flags, with_own_prompts(experiment.config(**settings))
+    config = with_own_prompts(experiment.config(**settings))
+    preflight(config, needs_optimizer=not experiment.inside_training)
+    return flags, config
 
 
 def _short(path: str) -> str:

@@ -42,6 +42,11 @@ class Import:
 def run(arguments: Sequence[str]) -> int:
     """Run the verb; return the exit code."""
     command = parse(Import, arguments, verb="import")
+    if not command.source.expanduser().exists():
+        raise InvalidValue(
+            f"expected a checkpoint or a batch in {command.source}, got no such path; "
+            "name one that exists"
+        )
     from entrometer.importers import dump_reader
 
     read = dump_reader(command.source.expanduser())

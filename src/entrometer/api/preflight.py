@@ -1,0 +1,187 @@
+"""Mistakes in paths and settings, found before torch is imported.
+
+Everything here is checked again where it is used; this module only says it sooner.
+"""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from entrometer.errors import InvalidValue
+from entrometer.experiments.config import CheckpointConfig
+from entrometer.runs import UpdateBatch, read_update, update_path
+from entrometer.runs.untrusted import read_json
+from entrometer.tasks import task
+from entrometer.tasks.own import Own, reward_function
+
+_NUMBERED = re.compile(r"checkpoint-(\d{1,18})").fullmatch
+_WEIGHTS = (
+    *("model.safetensors", "model.safetensors.index.json"),
+    "adapter_model.safetensors",
+)
+_LEAST_PROMPTS = 8
+_TEMPLATES = ("chat_template.jinja", "chat_template.json")
+
+
+def preflight(config: CheckpointConfig, *, needs_optimizer: bool = True) -> None:
+    """Raise `InvalidValue` for a mistake that files and settings alone show."""
+    for path in map(Path, config.checkpoints):
+        _require_checkpoint(path, config, needs_optimizer=needs_optimizer)
+    _require_device(config.device)
+    _require_interventions(config)
+    judge = task(config.task, **config.task_settings())
+    if isinstance(judge, Own):
+        if config.reward:
+            reward_function(config.reward)
+        _require_prompts(config, judge)
+    for path in map(Path, config.checkpoints):
+        _require_updates(path, config)
+
+
+def require_model(path: Path) -> None:
+    """Raise if a directory holds neither a model nor an adapter."""
+    names = ("adapter_config.json", "config.json")
+    if not any((path / name).is_file() for name in names):
+        raise InvalidValue(
+            f"expected a model or an adapter in {path}, got neither config.json nor "
+            f"adapter_config.json; name a directory checkpoint-N{_inside(path)}"
+        )
+
+
+def _require_checkpoint(
+    path: Path, config: CheckpointConfig, *, needs_optimizer: bool
+) -> None:
+    require_model(path)
+    if not any((path / name).is_file() for name in _WEIGHTS):
+        raise InvalidValue(
+            f"expected weights in {path}, got none of {', '.join(_WEIGHTS)}; copy the "
+            "whole checkpoint again, or convert it with `entrometer import`"
+        )
+    if needs_optimizer and not (path / "optimizer.pt").is_file():
+        raise InvalidValue(
+            f"expected AdamW's state in {path / 'optimizer.pt'}, got no such file; "
+            "train without save_only_model, or convert a sharded checkpoint with "
+            "`entrometer import`"
+        )
+    if (path / "adapter_config.json").is_file() and config.policy is None:
+        base = read_json(path / "adapter_config.json").get("base_model_name_or_path")
+        # A name is looked up in the cache when the model is loaded.
+        if isinstance(base, str) and base[:1] in "/.~" and not _exists(base):
+            raise InvalidValue(
+                f"expected the base model of the adapter {path} in {base}, got no such "
+                "directory; name its place with --policy"
+            )
+
+
+def _inside(path: Path) -> str:
+    numbers = (_NUMBERED(p.name) for p in path.glob("checkpoint-*"))
+    found = sorted(int(match[1]) for match in numbers if match)
+    # The last one but one: training recorded no update after the last.
+    return f", such as {path / f'checkpoint-{found[-2:][0]}'}" if found else ""
+
+
+def _exists(path: str) -> bool:
+    return Path(path).expanduser().is_dir()
+
+
+def _require_device(device: str) -> None:
+    if device in ("auto", "cpu"):
+        return
+    import torch
+
+    try:
+        torch.empty(0, device=device)
+    except (RuntimeError, AssertionError) as error:
+        why = (str(error).splitlines() or [""])[0]
+        raise InvalidValue(
+            f"expected a device of this machine, got {device!r} ({why}); give --device "
+            "cpu, or leave it out"
+        ) from error
+
+
+def _require_interventions(config: CheckpointConfig) -> None:
+    texts: tuple[str, ...] = getattr(config, "interventions", ())
+    if not texts:
+        return
+    # This imports torch, but not the libraries of models.
+    from entrometer.interventions import intervention
+
+    for text in texts:
+        intervention(text)
+
+
+def _require_prompts(config: CheckpointConfig, judge: Own) -> None:
+    problems = judge.problems(config.split, config.problems)
+    if len(problems) < _LEAST_PROMPTS:
+        raise InvalidValue(
+            f"expected at least {_LEAST_PROMPTS} prompts, over which errors are "
+            f"estimated, got {len(problems)}; add some with --prompts-file"
+        )
+    if not any(p.messages for p in problems):
+        return
+    for path in map(Path, config.checkpoints):
+        places = [path, *_bases(path, config)]
+        if not all(place.is_dir() for place in places):
+            # A name of the hub: its template is looked for when the model is loaded.
+            return
+        if not any(_has_template(place) for place in places):
+            raise InvalidValue(
+                "expected a tokenizer with a chat template, which prompts of messages "
+                f"need, got none in {path}; give prompts as text, or add a template"
+            )
+
+
+def _bases(path: Path, config: CheckpointConfig) -> Iterator[Path]:
+    if config.policy is not None:
+        yield Path(config.policy).expanduser()
+    elif (path / "adapter_config.json").is_file():
+        base = read_json(path / "adapter_config.json").get("base_model_name_or_path")
+        yield Path(str(base)).expanduser()
+
+
+def _has_template(place: Path) -> bool:
+    if any((place / name).is_file() for name in _TEMPLATES):
+        return True
+    file = place / "tokenizer_config.json"
+    return file.is_file() and bool(read_json(file).get("chat_template"))
+
+
+def _require_updates(path: Path, config: CheckpointConfig) -> None:
+    state = path / "trainer_state.json"
+    recorded = "recorded" in getattr(config, "updates", ())
+    if not recorded or not state.is_file():
+        return
+    step = read_json(state).get("global_step")
+    if not isinstance(step, int):
+        return
+    file = update_path(path.parent, step + 1)
+    if not file.is_file():
+        others = any(file.parent.glob("step-*.parquet"))
+        raise InvalidValue(
+            f"expected the batch that training recorded after {path} in {file}, got no "
+            "such file; give --updates sampled-1, or train with the recorder"
+            + ", or name an earlier checkpoint"
+            * others
+        )
+    batch = read_update(file)
+    temperature = batch.settings.temperature
+    if temperature != config.temperature:
+        raise InvalidValue(
+            f"{file}: expected temperature={temperature}, with which the batch was "
+            f"sampled, got {config.temperature}; give --temperature {temperature}"
+        )
+    _require_vocabulary(path, file, batch)
+
+
+def _require_vocabulary(path: Path, file: Path, batch: UpdateBatch) -> None:
+    if not (path / "config.json").is_file():
+        return
+    content: dict[str, Any] = read_json(path / "config.json")
+    size = content.get("vocab_size", content.get("text_config", {}).get("vocab_size"))
+    most = max(int(t.max(initial=0)) for t in batch.response_tokens)
+    if isinstance(size, int) and most >= size:
+        raise InvalidValue(
+            f"expected token ids below {size}, the vocab_size of {path}, in {file}, "
+            f"got {most}; the update is of another model or tokenizer"
+        )
