@@ -7,6 +7,7 @@ from entrometer.version import __version__
 if TYPE_CHECKING:
     from entrometer.api.calls import (
         compare,
+        diagnose,
         evaluate,
         influence,
         kernel,
@@ -26,6 +27,7 @@ __all__ = [
     "Trained",
     "__version__",
     "compare",
+    "diagnose",
     "evaluate",
     "influence",
     "kernel",

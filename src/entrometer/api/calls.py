@@ -63,7 +63,8 @@ def run(
     """Run an experiment, built in or registered by you, and return its result.
 
     Args:
-        name: `eval`, `measure`, `influence`, `kernel`, `compare` or a registered name.
+        name: `diagnose`, `eval`, `measure`, `influence`, `kernel`, `compare` or a
+            registered name.
         checkpoints: Directories `checkpoint-N`, or trainings for all of theirs.
         run: Directory of the results; by default in runs/ (`eval`: in the training's),
             named for the checkpoints, with a hash of their content and the settings. An
@@ -128,6 +129,9 @@ def _verb(name: str, summary: str) -> Callable[..., Result]:
 
 _run = run
 
+diagnose = _verb(
+    "diagnose", "Find what drains entropy at checkpoints, and which remedy would help."
+)
 measure = _verb(
     "measure", "Measure how much one optimizer step changes the entropy of checkpoints."
 )

@@ -10,7 +10,7 @@ from entrometer.experiments.experiment import experiment, experiment_names
 from entrometer.text import plain
 
 VERBS = {
-    "demo": "See it in minutes: train a tiny policy, evaluate, measure, report.",
+    "demo": "See it in minutes: train a tiny policy, evaluate, diagnose, report.",
     "train": "Train a policy on a task by imitation, then Dr-GRPO; or resume a run.",
     "import": "Convert a verl, OpenRLHF or DeepSpeed checkpoint, or a dumped batch.",
     "report": "Write finished runs as one HTML page, and their figures as files.",

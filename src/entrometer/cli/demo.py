@@ -1,4 +1,4 @@
-"""See all of it in minutes: train a tiny policy, evaluate it, measure it, report."""
+"""See all of it in minutes: train a tiny policy, evaluate and diagnose it, report."""
 
 import shlex
 import sys
@@ -18,7 +18,7 @@ STEPS, MEASURED = 8, 4
 
 @dataclass(frozen=True, kw_only=True)
 class Demo:
-    """Train a tiny policy, measure what a step does to its entropy, write a report.
+    """Train a tiny policy, find what drains its entropy, write a report.
 
     Needs no download, no account and no GPU.
     """
@@ -61,30 +61,29 @@ def run(arguments: Sequence[str]) -> int:
     else:
         print(
             plain(f"Open {page}.")
-            + " Its first figure shows the change of entropy that one step made, and"
-            "\nits linear prediction, for the update that training made and for one "
-            "that was sampled anew."
+            + f" It begins with what drains entropy at checkpoint-{MEASURED} and what "
+            "would help."
         )
     return 0
 
 
 def _commands(command: Demo, page: Path) -> list[list[str]]:
     """Return the command lines, as they would be typed."""
-    training, measurement = command.run / "train", command.run / "measure"
+    training, diagnosis = command.run / "train", command.run / "diagnose"
     checkpoint = training / f"checkpoint-{MEASURED}"
     new = (
         f"--recipe tiny-twin --steps {STEPS} --save-every {MEASURED} "
         f"--predict-every 0 --seed {command.seed}"
     )
-    how = f"--updates recorded sampled-1 --seed {command.seed} --no-report"
+    how = f"--quick --seed {command.seed} --no-report"
     started = (training / "config.json").is_file()
-    again = ["--resume"] if (measurement / "config.json").is_file() else []
+    again = ["--resume"] if (diagnosis / "config.json").is_file() else []
     evaluated = any(training.glob("evaluation/*/config.json"))
     evaluate = ["eval", str(training), "--problems", "64", "--no-report"]
-    run, out = str(measurement), str(page)
+    run, out = str(diagnosis), str(page)
     return [
         ["train", "--run", str(training), *(["--resume"] if started else new.split())],
         [*evaluate, *(["--resume"] if evaluated else [])],
-        ["measure", str(checkpoint), "--run", run, *how.split(), *again],
-        ["report", run, str(training), "--out", out],
+        ["diagnose", str(checkpoint), "--run", run, *how.split(), *again],
+        ["report", run, "--out", out],
     ]
