@@ -61,7 +61,7 @@ def test_text_ranks_the_remedies_and_says_the_advice(compared):
     summary = json.loads((compared / "summary.json").read_bytes())
     assert all(sentence in text for sentence in summary["sentences"])
     for point in ("1/1", "2/2"):
-        assert f"checkpoint-2, recorded, {point}: against plain Dr-GRPO" in text
+        assert f"checkpoint-2, recorded, {point}: against plain, one step" in text
     rows = re.findall(r"^(kl-cov|clip-higher|entropy-bonus|dr-grpo) ", text, re.M)
     same = re.findall(r"^same as plain: (.*)$", text, re.M)
     listed = [name for line in same for name in line.split(", ") if name != "none"]

@@ -120,7 +120,7 @@ def test_a_training_is_not_written_over(trained):
 def test_a_checkpoint_without_its_training_asks_for_the_task(trained, tmp_path):
     alone = tmp_path / "checkpoint-2"
     alone.symlink_to(trained / "checkpoint-2")
-    with pytest.raises(InvalidValue, match="expected task, because"):
+    with pytest.raises(InvalidValue, match="expected task and max_tokens, got neither"):
         em.measure(alone)
 
 

@@ -95,7 +95,7 @@ def test_a1_a_comparison_without_signal_names_no_remedy(trained, tmp_path, capsy
     printed = capsys.readouterr().out
     assert printed.startswith("No signal: ")
     assert "no verdict" in printed
-    for word in ("--intervention", "in TRL:", "against plain Dr-GRPO, a step"):
+    for word in ("--intervention", "in TRL:", "against plain, one step"):
         assert word not in printed
 
 

@@ -40,7 +40,7 @@ def read(tmp_path):
 def test_what_pulls_as_plain_does_is_named_and_not_drawn(run):
     plot = frontier(read_runs([run], KINDS))
     assert plot.caption.endswith(
-        "equal plain Dr-GRPO for every token: clip-higher (at minibatch 1/1)."
+        "equal plain for every token: clip-higher (at minibatch 1/1)."
     )
     with style():
         first, second = plot.draw().axes
@@ -93,7 +93,7 @@ def test_remedies_are_sorted_by_what_they_keep_and_by_what_they_miss(run, made):
     with style():
         (ax,) = distance_to_frontier(read_runs([run], KINDS)).draw().axes
     names = [text.get_text() for text in ax.get_yticklabels()]
-    assert names[0] == "plain Dr-GRPO"
+    assert names[0] == "plain"
     assert "frontier" not in names
 
 

@@ -24,6 +24,8 @@ _SHOWN = {
 }
 _PLAIN_SECONDS = 10.0
 """Seconds between two plain lines."""
+_SOON = 1.5
+"""Seconds before the first line."""
 
 
 class Ticker:
@@ -61,12 +63,12 @@ class Ticker:
             self._bars.stop()
 
     def begin(self, what: str) -> None:
-        """Show at once that work begins, before anything is loaded."""
-        self._line, self._last = plain(what), time.monotonic()
-        if self._bars is None:
-            print(self._line, file=sys.stderr, flush=True)
-        else:
-            self._bars.say(self._line)
+        """Show that work begins, unless a mistake ends it at once."""
+        # The heartbeat prints the line soon: a mistake is then a single line.
+        self._line = plain(what)
+        self._last = time.monotonic() - _PLAIN_SECONDS + _SOON
+        if self._bars is not None:
+            self._bars.show(self._line, 0.0, None, "")
 
     def training(
         self, stage: str, step: int, steps: int, metrics: Mapping[str, float]
@@ -177,10 +179,7 @@ class _Bars:
     def stop(self) -> None:
         self._progress.stop()
 
-    def say(self, line: str) -> None:
-        self._progress.console.print(line, markup=False, highlight=False)
-
-    def show(self, name: str, done: float, total: float, text: str) -> None:
+    def show(self, name: str, done: float, total: float | None, text: str) -> None:
         if name not in self._tasks:
             self._tasks[name] = self._progress.add_task(name, total=total, text="")
         task = self._tasks[name]

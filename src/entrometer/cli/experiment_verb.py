@@ -41,6 +41,7 @@ def run(experiment: Experiment[Any, Any], arguments: Sequence[str]) -> int:
     if flags.print_config:
         print_json(config, indent=1)
         return 0
+    preflight(config, needs_optimizer=not experiment.inside_training)
     if flags.run is not None:
         require_own(experiment, flags.run)
     with Ticker() as ticker:
@@ -133,9 +134,7 @@ def resolve(
     flags = replace(flags, checkpoints=expanded(flags.checkpoints))
     settings = {f.name: getattr(flags, f.name) for f in fields(experiment.config)}
     require_known(flags.checkpoints, settings, prefix="--")
-    config = with_own_prompts(experiment.config(**settings))
-    preflight(config, needs_optimizer=not experiment.inside_training)
-    return flags, config
+    return flags, with_own_prompts(experiment.config(**settings))
 
 
 def _short(path: str) -> str:

@@ -1,0 +1,68 @@
+"""Mistakes that files alone show are said before torch is imported."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from entrometer.api.preflight import preflight, require_model
+from entrometer.errors import InvalidValue
+from entrometer.experiments.measure.config import MeasureConfig
+from tests.cli.conftest import CONFIG
+
+
+def config(path, **settings):
+    same = {"task": CONFIG.task, "max_tokens": CONFIG.max_tokens}
+    return MeasureConfig(
+        checkpoints=(str(path),), temperature=CONFIG.temperature, **same, **settings
+    )
+
+
+def test_a_sound_checkpoint_passes(trained):
+    preflight(config(trained / "checkpoint-2"))
+
+
+def test_torch_is_not_imported():
+    code = (
+        "import entrometer.api.preflight, sys;"
+        "assert not {'torch', 'transformers'} & sys.modules.keys()"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_a_training_is_told_a_checkpoint_of_it(tmp_path):
+    for n in (2, 10, 4):
+        (tmp_path / f"checkpoint-{n}").mkdir()
+    with pytest.raises(InvalidValue, match=r"such as .*checkpoint-4$"):
+        require_model(tmp_path)
+
+
+@pytest.fixture
+def copied(trained, tmp_path):
+    """The files of a checkpoint, in a training without recorded updates."""
+    place = tmp_path / "checkpoint-2"
+    place.mkdir()
+    for file in (trained / "checkpoint-2").iterdir():
+        (place / file.name).write_bytes(file.read_bytes())
+    return place
+
+
+@pytest.mark.parametrize(
+    ("missing", "remedy"),
+    [
+        ("optimizer.pt", "save_only_model"),
+        ("adapter_model.safetensors", "copy the whole checkpoint"),
+        ("", "give --updates sampled-1"),
+    ],
+)
+def test_a_file_that_is_missing_is_named(copied, missing, remedy):
+    if missing:
+        Path(copied / missing).unlink()
+    with pytest.raises(InvalidValue, match=remedy):
+        preflight(config(copied))
+
+
+def test_a_device_that_is_not_there_is_told_of_the_processor(trained):
+    with pytest.raises(InvalidValue, match="give --device cpu"):
+        preflight(config(trained / "checkpoint-2", device="cuda:9"))
