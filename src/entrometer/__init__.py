@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from entrometer.cli import main
     from entrometer.experiments.experiment import Experiment, register
     from entrometer.training.verl import watch_verl
-    from entrometer.training.watch import watch
+    from entrometer.training.watch_trl import watch
 
 __all__ = [
     "Experiment",
@@ -48,7 +48,7 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module 'entrometer' has no attribute {name!r}")
     # By themselves, because they need TRL or verl, which only trainings have installed.
     if name == "watch":
-        from entrometer.training.watch import watch
+        from entrometer.training.watch_trl import watch
 
         return watch
     if name == "watch_verl":

@@ -116,6 +116,13 @@ def test_a_change_far_below_the_rounding_of_the_entropy_is_not_lost():
     assert entropy_change(sums).value == pytest.approx(expected, rel=1e-12)
 
 
+def test_a_step_after_which_every_weight_underflows_has_no_change():
+    responses = Responses.from_lengths(np.arange(2), np.array([2, 1]))
+    here, far = (Tables(S=np.full(3, S), H=np.ones(3)) for S in (-1.0, -1e4))
+    sums = change_statistics(responses, here, far, weighting=Weighting.SEQUENCE)
+    assert math.isnan(entropy_change(sums).value)
+
+
 def test_weights_are_reported(world, batch, weighting, baseline):
     here, there = batch.of(world.here), batch.of(world.tables(ETA))
     sums = change_statistics(

@@ -2,6 +2,7 @@
 
 # Axes: K tokens of all responses (layout: Responses).
 
+import math
 from enum import StrEnum
 from typing import Literal
 
@@ -130,7 +131,8 @@ def entropy_change(sums: PromptSums, *, per: Per = "token") -> Linearised:
     if per == "sequence":
         return linearise(sums, dN / n, {"dN": 1 / n, "responses": -dN / n**2})
     H, T = sums.total("H"), sums.total("T")
-    R, D = H / T, T + dD
+    # If all weights underflow after a huge step, D is 0 and the change undefined.
+    R, D = H / T, (T + dD) or math.nan
     dh = (dN - R * dD) / D
     slopes = {"dN": 1 / D, "dD": -(R + dh) / D}
     slopes |= {"H": -dD / (T * D), "T": R * dD / (T * D) - dh / D}

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from entrometer.training.run import train as train
     from entrometer.training.trainer import Trainer as Trainer
     from entrometer.training.verl import watch_verl as watch_verl
-    from entrometer.training.watch import watch as watch
+    from entrometer.training.watch_trl import watch as watch
 
 _NAMES = {
     "config": ("AdapterConfig", "ImitationConfig", "TrainConfig", "read_config"),
@@ -32,7 +32,7 @@ _NAMES = {
     "run": ("prolong", "train"),
     "trainer": ("Trainer",),
     "verl": ("watch_verl",),
-    "watch": ("watch",),
+    "watch_trl": ("watch",),
 }
 _MODULES = {name: module for module, names in _NAMES.items() for name in names}
 __all__ = sorted(_MODULES)

@@ -1,5 +1,6 @@
 """Which tokens of an update change entropy and reward: `entrometer influence`."""
 
+import math
 from collections.abc import Sequence
 
 from entrometer.experiments.experiment import Experiment, Steps, register
@@ -58,8 +59,8 @@ def _draining(tables: InfluenceTables) -> str:
             [
                 *(*name, _in_context(texts, t), t.kind),
                 *(f"{t.advantage:+.3g}", f"{t.S:.2f}"),
-                f"{t.entropy:+.3g} ± {t.entropy_se:.1g}",
-                f"{t.reward:+.3g} ± {t.reward_se:.1g}",
+                _with_error(t.entropy, t.entropy_se),
+                _with_error(t.reward, t.reward_se),
             ]
             for t in sorted(tokens, key=lambda t: t.entropy)[:DRAINING]
         ]
@@ -69,6 +70,10 @@ def _draining(tables: InfluenceTables) -> str:
         + "\nTokens that lower entropy most: influence per unit learning rate, ± its "
         "standard error."
     )
+
+
+def _with_error(value: float, error: float) -> str:
+    return "not known" if math.isnan(value) else f"{value:+.3g} ± {error:.1g}"
 
 
 def _in_context(texts: dict[tuple[int, int], str], t: Token) -> str:
