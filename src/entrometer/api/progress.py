@@ -124,15 +124,16 @@ class Ticker:
         self._line = plain(f"{stage} {shown}{left}" + (f": {note}" if note else ""))
         if due:
             self._print(now)
+            self._write(self._line)
 
     def _print(self, now: float) -> None:
         self._last = now
         if self._bars is None:
             print(self._line, file=sys.stderr, flush=True)
-        self._write(self._line)
 
     def _heartbeat(self) -> None:
-        # One pass over a large model can take minutes: say again where the run is.
+        # One pass over a large model can take minutes: say again where the run is. Not
+        # in the log, which is sealed with the results.
         while not self._stop.wait(1.0):
             now = time.monotonic()
             if self._line and now - self._last >= _PLAIN_SECONDS:

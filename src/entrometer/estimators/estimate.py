@@ -176,7 +176,9 @@ def effective_samples(sums: PromptSums) -> float:
     r"""Return $(\sum w)^2/\sum w^2$ over responses, or without weights their number."""
     if "w" not in sums.columns:
         return sums.total("responses")
-    return sums.total("w") ** 2 / sums.total("w2")
+    # Weights that all underflow are worth no response.
+    squares = sums.total("w2")
+    return sums.total("w") ** 2 / squares if squares else 0.0
 
 
 def t_quantile(degrees_of_freedom: float, level: float = 0.95) -> float:
