@@ -4,20 +4,15 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-import numpy as np
-
 from entrometer.experiments.influence.config import InfluenceConfig
 from entrometer.experiments.result_fields import (
     signal_sentences,
     signal_warnings,
     without_signal,
 )
-from entrometer.runs.tables.influence import Balance, InfluenceTables
+from entrometer.runs.tables.influence import Balance, InfluenceTables, top_share
 from entrometer.tasks.own import OWN
 from entrometer.text import interval
-
-_TOP = 0.01
-"""Fraction of the tokens that counts as the most influential."""
 
 _FEW = 32
 """Effective number of recorded responses below which rewards get a warning."""
@@ -46,7 +41,7 @@ def summarize(config: InfluenceConfig, tables: InfluenceTables) -> dict[str, Any
 def findings(tables: InfluenceTables) -> list[str]:
     """Return a sentence per update: what its batch, momentum and decay change."""
     return [
-        _changes(name, parts, _top_share(tables, name))
+        _changes(name, parts, top_share(tables, *name))
         for name, parts in _updates(tables).items()
     ]
 
@@ -56,7 +51,7 @@ def warnings(tables: InfluenceTables) -> list[str]:
     of_updates = [
         f"{', '.join(name)}: {warning}"
         for name, parts in _updates(tables).items()
-        for warning in _warnings(parts, _top_share(tables, name))
+        for warning in _warnings(parts, top_share(tables, *name))
     ]
     return [*of_updates, *_overflowed(tables)]
 
@@ -163,12 +158,3 @@ def _overflowed(tables: InfluenceTables) -> Iterator[str]:
             f"at the learning rate {eta:.3g}, log-probs or importance weights "
             "overflow; give a smaller --eta."
         )
-
-
-def _top_share(tables: InfluenceTables, name: tuple[str, str]) -> float:
-    r"""Return the part of $\sum|I_h|$ due to 1% of the tokens; NaN if the sum is 0."""
-    rows = [t for t in tables.tokens if (t.checkpoint, t.update) == name]
-    # Absolute values: influences of opposite sign would cancel in the total.
-    size = np.sort([abs(t.entropy) for t in rows])[::-1]
-    total, top = size.sum(), max(1, round(_TOP * size.size))
-    return float(size[:top].sum() / total) if total else math.nan

@@ -7,14 +7,13 @@ from entrometer.report.cards import estimate_card, whole_percent
 from entrometer.report.compare.answer import selected, settings_to_paste, verdict
 from entrometer.report.compare.points import Point, points
 from entrometer.report.diagnose.heading import DiagnoseRun
-from entrometer.report.influence.answer import top_share
 from entrometer.report.kinds import Answer, Card, Snippet
 from entrometer.report.measure.answer import answer as measured
 from entrometer.report.measure.answer import steps_of
 from entrometer.report.numbers import Interval
 from entrometer.report.plot import Subject
 from entrometer.report.signal import momentum_share, signal_cards
-from entrometer.runs.tables.influence import Balance, Group
+from entrometer.runs.tables.influence import Balance, Group, top_share
 from entrometer.runs.tables.signal import UpdateSignal
 
 _MOSTLY = 0.5
@@ -71,7 +70,7 @@ def _sure(point: Point) -> bool:
 
 
 def _tokens(run: DiagnoseRun, at: Subject) -> str:
-    share = top_share(run, at)
+    share = top_share(run.tables, *at[1:3])
     if not math.isfinite(share):
         return ""
     kinds = [

@@ -2,8 +2,6 @@
 
 import math
 
-import numpy as np
-
 from entrometer.report.cards import (
     count_card,
     direction,
@@ -15,9 +13,8 @@ from entrometer.report.kinds import Answer, Card
 from entrometer.report.numbers import Interval
 from entrometer.report.plot import Subject, grouped
 from entrometer.report.signal import signal_cards
+from entrometer.runs.tables.influence import top_share
 
-_TOP = 0.01
-"""Fraction of the tokens that counts as the most influential."""
 _WAYS = {"falls": "drains", "rises": "adds"}
 Parts = dict[tuple[str, str], Interval]
 """Change by objective and part of the update."""
@@ -63,7 +60,7 @@ def _one(run: InfluenceRun, s: Subject, parts: Parts, rates: Rates) -> Answer:
     cards += signal_cards(signal)[1:]
     decay = parts.get(("entropy", "decay"), Interval(0.0, 0.0, 0.0))
     title, text = _words(batch, history, decay)
-    top = top_share(run, s)
+    top = top_share(run.tables, *s[1:3])
     if math.isfinite(top):
         text += (
             f" The 1% of its tokens with the largest influence have "
@@ -117,12 +114,3 @@ def _several(updates: list[Parts]) -> Answer:
     )
     title = f"{drained} of {count} batches drain entropy beyond noise"
     return Answer(title, text, cards)
-
-
-def top_share(run: InfluenceRun, s: Subject) -> float:
-    r"""Return the part of $\sum|I_h|$ due to 1% of the tokens; NaN if the sum is 0."""
-    rows = [t for t in run.tables.tokens if (t.checkpoint, t.update) == s[1:3]]
-    # Absolute values: influences of opposite sign would cancel in the total.
-    size = np.sort([abs(t.entropy) for t in rows])[::-1]
-    total, top = size.sum(), max(1, round(_TOP * size.size))
-    return float(size[:top].sum() / total) if total > 0 else math.nan

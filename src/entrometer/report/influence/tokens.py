@@ -58,18 +58,19 @@ def draining_tokens(runs: Sequence[InfluenceRun]) -> Table | None:
             if t.entropy < 0
         ]
         every.sort(key=lambda item: item[0])
+        decrease = math.fsum(value for value, _, _ in every)
         for value, place, answer in every[: _each(influence)]:
             token = answer.tokens[place]
             entropy, reward = _numbers(update, token)
-            share = _share(value, update.batch["entropy"])
+            share = percent(value / decrease)
             facts = (number(token.S), number(token.H), number(token.advantage, 2))
             labels = (context(answer, place), f"{answer.number}, {place + 1}")
             rows.append([*update.subject[:3], *labels, entropy, share, reward, *facts])
     caption = (
         f"The tokens that lower entropy most, in brackets in their context. "
         f"Influence {influence.rates.where}, on entropy in nats per token and on "
-        "reward per response, ± one standard error; share of the batch's influence on "
-        "entropy; log-probability S and entropy H in nats"
+        "reward per response, ± one standard error; share of what all tokens that "
+        "lower entropy take from it; log-probability S and entropy H in nats"
     )
     heads = (*_SUBJECT, "token", "response, place", *_INFLUENCE, "S", "H", "advantage")
     return table(caption, heads, rows, label_columns=4) if rows else None
@@ -82,6 +83,7 @@ def draining_responses(runs: Sequence[InfluenceRun]) -> Table | None:
     for update in influence.updates:
         every = [a for a in update.answers if a.influence["entropy"].value < 0]
         every.sort(key=lambda a: a.influence["entropy"].value)
+        decrease = math.fsum(a.influence["entropy"].value for a in every)
         for answer in every[: _each(influence)]:
             entropy, reward = answer.influence["entropy"], answer.influence["reward"]
             labels = (
@@ -89,7 +91,7 @@ def draining_responses(runs: Sequence[InfluenceRun]) -> Table | None:
                 cut(answer.prompt, 120),
                 str(answer.number),
             )
-            share = _share(entropy.value, update.batch["entropy"])
+            share = percent(entropy.value / decrease)
             both = (with_error(*entropy), share, with_error(*reward))
             facts = (answer.reward, answer.advantage, len(answer.tokens))
             cells = (number(x, d) for x, d in zip(facts, (3, 2, 3), strict=True))
@@ -97,7 +99,8 @@ def draining_responses(runs: Sequence[InfluenceRun]) -> Table | None:
     caption = (
         f"The responses that lower entropy most. Influence {influence.rates.where}, "
         "summed over the tokens, on entropy in nats per token and on reward per "
-        "response, ± one standard error; share of the batch's influence on entropy"
+        "response, ± one standard error; share of what all responses that lower "
+        "entropy take from it"
     )
     last = ("reward", "advantage", "tokens")
     heads = (*_SUBJECT, "response", "prompt", "number", *_INFLUENCE, *last)
@@ -120,10 +123,6 @@ def cut(text: str, length: int) -> str:
 
 def _each(influence: Influences) -> int:
     return max(3, min(_LISTED, 3 * _LISTED // len(influence.updates)))
-
-
-def _share(value: float, batch: float) -> str:
-    return percent(value / batch if batch else math.nan)
 
 
 def scatter(runs: Sequence[InfluenceRun]) -> Plot | None:

@@ -57,8 +57,6 @@ class Update:
     rate: float
     """Factor of an influence: the training's learning rate, or 1."""
     answers: tuple[Answer, ...]
-    batch: dict[str, float]
-    """Summed influence of all tokens by objective."""
 
 
 @dataclass(frozen=True)
@@ -117,15 +115,10 @@ def influences(runs: Sequence[InfluenceRun]) -> Influences:
     names = distinct_names(list(rates.rates))
     updates = []
     for run in runs:
-        parts = [rates.scaled(run, r) for r in run.tables.balance if r.part == "batch"]
         tokens = grouped((subject(run, token), token) for token in run.tables.tokens)
         for s, subset in tokens.items():
             answers = _answers(run, s, subset, rates)
-            # Parts of the update are summed exactly; tokens are summed if need be.
-            batch = {
-                o: math.fsum(a.influence[o].value for a in answers) for o in OBJECTIVES
-            } | {row.objective: row.value for t, row in parts if t == s}
-            updates.append(Update(s, names[s], rates.rates[s], answers, batch))
+            updates.append(Update(s, names[s], rates.rates[s], answers))
     return Influences(tuple(updates), rates)
 
 

@@ -10,6 +10,8 @@ measured.
 import math
 from dataclasses import dataclass, field
 
+import numpy as np
+
 from entrometer.runs.tables.signal import UpdateSignal
 from entrometer.runs.tables.subjects import OfUpdate
 
@@ -171,3 +173,14 @@ class InfluenceTables:
     diagonals: list[Diagonal] = field(default_factory=list)
     removals: list[Removal] = field(default_factory=list)
     signal: list[UpdateSignal] = field(default_factory=list)
+
+
+def top_share(tables: InfluenceTables, checkpoint: str, update: str) -> float:
+    r"""Return the part of $\sum|I_h|$ due to 1% of the tokens; NaN if the sum is 0."""
+    rows = [
+        t for t in tables.tokens if (t.checkpoint, t.update) == (checkpoint, update)
+    ]
+    # Absolute values: influences of opposite sign would cancel in the total.
+    size = np.sort([abs(t.entropy) for t in rows])[::-1]
+    total, top = size.sum(), max(1, round(0.01 * size.size))
+    return float(size[:top].sum() / total) if total > 0 else math.nan
