@@ -149,7 +149,7 @@ class PowerLaw(NamedTuple):
 
 
 def power_law(eta: Float[np.ndarray, " E"], y: Float[np.ndarray, " E"]) -> PowerLaw:
-    r"""Return the power with which $|y|$ grows in `eta`; NaN below two non-zero y."""
+    r"""Return the power of `eta` in $|y|$; NaN if fewer than two y are not 0."""
     if eta.shape != y.shape or (eta <= 0).any():
         raise InvalidValue(
             "expected one value per learning rate, and learning rates above 0, got "
