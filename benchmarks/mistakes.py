@@ -122,6 +122,21 @@ def mistakes(root: Path, run: Path) -> list[Mistake]:
         ("no base of an adapter", ["measure", str(adapter)], "--policy"),
         ("no recorded updates", ["measure", str(no_updates)], "--task"),
         ("the last checkpoint", ["measure", str(last)], "--updates sampled-1"),
+        (
+            "fresh responses without a reward",
+            [*measure, "--updates", "sampled-1"],
+            "--reward module:function",
+        ),
+        (
+            "an evaluation without a reward",
+            ["eval", str(checkpoint)],
+            "--reward module:function",
+        ),
+        (
+            "checkpoints of two trainings",
+            ["measure", str(checkpoint), str(bare)],
+            "separately",
+        ),
         ("--lr", [*measure, "--lr", "1e-5"], "--help"),
         ("--batch-size", [*measure, "--batch-size", "8"], "--help"),
         ("--prompt", [*measure, "--prompt", "8"], "--prompts"),

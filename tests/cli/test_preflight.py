@@ -1,5 +1,6 @@
 """Mistakes that files alone show are said before torch is imported."""
 
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -66,3 +67,29 @@ def test_a_file_that_is_missing_is_named(copied, missing, remedy):
 def test_a_device_that_is_not_there_is_told_of_the_processor(trained):
     with pytest.raises(InvalidValue, match="give --device cpu"):
         preflight(config(trained / "checkpoint-2", device="cuda:9"))
+
+
+def test_a_base_beside_the_adapter_is_found_from_the_adapter(copied, monkeypatch):
+    file = copied / "adapter_config.json"
+    file.write_text(json.dumps({"base_model_name_or_path": "./base"}))
+    (copied / "base").mkdir()
+    # It passes this check, and fails the next one: no recorded updates.
+    with pytest.raises(InvalidValue, match="give --updates sampled-1"):
+        preflight(config(copied, policy=None))
+    (copied / "base").rmdir()
+    monkeypatch.chdir(copied.parent)
+    (copied.parent / "base").mkdir()
+    with pytest.raises(InvalidValue, match="name its place with --policy"):
+        preflight(config(copied, policy=None))
+
+
+def test_fresh_responses_to_own_prompts_need_a_reward(copied, tmp_path):
+    prompts = tmp_path / "prompts.jsonl"
+    prompts.write_text("".join(f'{{"prompt": "{n}"}}\n' for n in range(9)))
+    own = {"prompts_file": str(prompts), "task": "own", "problems": 9}
+    same = {"max_tokens": CONFIG.max_tokens, "temperature": CONFIG.temperature}
+    settings = {"checkpoints": (str(copied),), "updates": ("sampled-1",), **own, **same}
+    with pytest.raises(InvalidValue, match="give --reward module:function"):
+        preflight(MeasureConfig(**settings))
+    with pytest.raises(InvalidValue, match="which grades responses"):
+        preflight(MeasureConfig(**settings), of_steps=False)

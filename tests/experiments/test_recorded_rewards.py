@@ -2,6 +2,8 @@
 
 # Axes: N responses.
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -125,13 +127,40 @@ def test_extreme_ratios_do_not_overflow():
     assert not e.has_reward
 
 
-def test_policies_that_are_closer_count_for_more():
+def recorded(old, update, reward=(1.0, 0.0)):
+    found = rollouts([0, 1], reward, name=RECORDED, old=tuple(map(np.array, old)))
+    return replace(found, sampler=replace(found.sampler, model=update))
+
+
+def weights(*parts):
     sampled = rollouts([0, 1], [np.nan] * 2, name="transformers")
-    near, far = (
-        rollouts([0, 1], [1.0, 0.0], name=RECORDED, old=tuple(map(np.array, old)))
-        for old in ([[-1.0, -1.0], [-1.0, -1.0]], [[-1.0, -1.0], [-1.0, -50.0]])
-    )
+    count = 4 * (1 + len(parts))
+    here = Tables(S=np.full(count, -1.0), H=np.zeros(count))
+    return Evaluation.of([sampled, *parts], here, folds=2)
+
+
+def test_updates_from_which_on_policies_are_too_far_are_left_out():
+    near = recorded([[-1.0, -1.0], [-1.0, -1.0]], "near")
+    far = recorded([[-1.0, -1.0], [-1.0, -50.0]], "far")
+    e = weights(near, far)
+    np.testing.assert_allclose(e.weight, [0, 0, 1, 1, 0, 0], atol=1e-12)
+    assert e.effective("reward") == pytest.approx(2.0)
+
+
+def test_policies_that_are_all_too_far_are_worth_one_response():
+    apart = [recorded([[-1.0, -1.0], [-1.0, -20.0 * i]], f"{i}") for i in range(1, 10)]
+    assert weights(*apart).effective("reward") == pytest.approx(1.0, abs=1e-6)
+
+
+def test_weights_do_not_depend_on_the_size_of_shards():
+    old = [[-1.0, -1.0 - x] for x in (0.1, -0.3, 0.5, 0.2)]
+    old = tuple(map(np.array, old))
+    whole = rollouts([0, 1, 0, 1], [1.0, 0.0] * 2, name=RECORDED, old=old)
+    sampled = rollouts([0, 1], [np.nan] * 2, name="transformers")
     here = Tables(S=np.full(12, -1.0), H=np.zeros(12))
-    e = Evaluation.of([sampled, near, far], here, folds=2)
-    np.testing.assert_allclose(e.weight, [0, 0, 1, 1, 0, 1], atol=1e-12)
-    assert e.effective("reward") == pytest.approx(3.0)
+    shards = [whole.select(np.array(rows)) for rows in ([0, 1], [2, 3])]
+    np.testing.assert_allclose(
+        Evaluation.of([sampled, whole], here, folds=2).weight,
+        Evaluation.of([sampled, *shards], here, folds=2).weight,
+        rtol=1e-12,
+    )

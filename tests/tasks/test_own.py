@@ -92,14 +92,38 @@ def test_a_file_has_texts_or_chats_and_columns_for_the_reward(tmp_path, monkeypa
     [
         ('{"prompt": "a"}\n{"question": "b"}', ":2: expected a `prompt`"),
         ('{"prompt": "a"', ":1: expected a JSON object"),
+        # Lines are those of the file, blank ones too.
+        ('{"prompt": "a"}\n\n{"question": "b"}', ":3: expected a `prompt`"),
+        (b'{"prompt": "\xff"}', ":1: expected a JSON object"),
         ("\n", "expected at least one prompt"),
     ],
 )
 def test_a_mistake_in_a_file_is_named_with_its_line(tmp_path, content, named):
     path = tmp_path / "prompts.jsonl"
-    path.write_text(content)
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
     with pytest.raises(InvalidValue, match=named):
         task("own", prompts_file=str(path)).problems(Split.TRAIN)
+
+
+def test_a_line_ends_at_a_newline_alone(tmp_path):
+    path = tmp_path / "prompts.jsonl"
+    path.write_text('{"prompt": "a\u2028b\x85c"}\n', encoding="utf-8")
+    own = task("own", prompts_file=str(path))
+    (problem,) = own.problems(Split.TRAIN)
+    assert own.prompt(problem) == "a\u2028b\x85c"
+
+
+def test_what_a_reward_raises_is_said_with_what_it_was_given(tmp_path, monkeypatch):
+    update(tmp_path, 1, [(1,), (2,)])
+    (tmp_path / "needs_answer.py").write_text("def f(completions, answer, **_): ...\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    updates = str(tmp_path / "updates")
+    own = task("own", updates=updates, reward="needs_answer:f")
+    with pytest.raises(InvalidValue, match="'answer'; it is called with prompts, comp"):
+        own.rewards(own.problems(Split.TRAIN), ["a", "b"], ["", ""])
+    # A recorded prompt is token ids, which are no text.
+    with pytest.raises(InvalidValue, match="call `rewards` with its text"):
+        own.score(own.problems(Split.TRAIN)[0], "")
 
 
 @pytest.mark.parametrize("text", ["no_colon", "no.such.module:f", "json:no_function"])

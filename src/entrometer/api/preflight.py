@@ -10,10 +10,11 @@ from typing import Any
 
 from entrometer.errors import InvalidValue
 from entrometer.experiments.config import CheckpointConfig
-from entrometer.runs import UpdateBatch, read_update, update_path
+from entrometer.runs import UpdateBatch, read_update, steps_taken, update_path
+from entrometer.runs.locations import located
 from entrometer.runs.untrusted import read_json
 from entrometer.tasks import task
-from entrometer.tasks.own import Own, reward_function
+from entrometer.tasks.own import OWN, Own, reward_function
 
 _NUMBERED = re.compile(r"checkpoint-(\d{1,18})").fullmatch
 _WEIGHTS = (
@@ -24,16 +25,24 @@ _LEAST_PROMPTS = 8
 _TEMPLATES = ("chat_template.jinja", "chat_template.json")
 
 
-def preflight(config: CheckpointConfig, *, needs_optimizer: bool = True) -> None:
-    """Raise `InvalidValue` for a mistake that files and settings alone show."""
+def preflight(config: CheckpointConfig, *, of_steps: bool = True) -> None:
+    """Raise `InvalidValue` for a mistake that files and settings alone show.
+
+    `of_steps`: the experiment takes optimizer steps; others grade fresh responses.
+    """
     for path in map(Path, config.checkpoints):
-        _require_checkpoint(path, config, needs_optimizer=needs_optimizer)
+        _require_checkpoint(path, config, needs_optimizer=of_steps)
     _require_device(config.device)
     _require_interventions(config)
     judge = task(config.task, **config.task_settings())
     if isinstance(judge, Own):
         if config.reward:
             reward_function(config.reward)
+        elif not of_steps:
+            raise InvalidValue(
+                "expected a reward function, which grades responses to your own "
+                "prompts, got none; give --reward module:function"
+            )
         _require_prompts(config, judge)
     for path in map(Path, config.checkpoints):
         _require_updates(path, config)
@@ -67,7 +76,8 @@ def _require_checkpoint(
     if (path / "adapter_config.json").is_file() and config.policy is None:
         base = read_json(path / "adapter_config.json").get("base_model_name_or_path")
         # A name is looked up in the cache when the model is loaded.
-        if isinstance(base, str) and base[:1] in "/.~" and not _exists(base):
+        named = base if isinstance(base, str) and base[:1] in "/.~" else None
+        if named is not None and not _base(named, path).is_dir():
             raise InvalidValue(
                 f"expected the base model of the adapter {path} in {base}, got no such "
                 "directory; name its place with --policy"
@@ -81,8 +91,9 @@ def _inside(path: Path) -> str:
     return f", such as {path / f'checkpoint-{found[-2:][0]}'}" if found else ""
 
 
-def _exists(path: str) -> bool:
-    return Path(path).expanduser().is_dir()
+def _base(name: str, adapter: Path) -> Path:
+    # A relative path is from the adapter, as `entrometer import` writes it.
+    return Path(located(name, adapter)).expanduser()
 
 
 def _require_device(device: str) -> None:
@@ -137,7 +148,7 @@ def _bases(path: Path, config: CheckpointConfig) -> Iterator[Path]:
         yield Path(config.policy).expanduser()
     elif (path / "adapter_config.json").is_file():
         base = read_json(path / "adapter_config.json").get("base_model_name_or_path")
-        yield Path(str(base)).expanduser()
+        yield _base(str(base), path)
 
 
 def _has_template(place: Path) -> bool:
@@ -148,21 +159,26 @@ def _has_template(place: Path) -> bool:
 
 
 def _require_updates(path: Path, config: CheckpointConfig) -> None:
-    state = path / "trainer_state.json"
-    recorded = "recorded" in getattr(config, "updates", ())
-    if not recorded or not state.is_file():
-        return
-    step = read_json(state).get("global_step")
-    if not isinstance(step, int):
+    updates: tuple[str, ...] = getattr(config, "updates", ())
+    sampled = [u for u in updates if u.startswith("sampled")]
+    if sampled and config.task == OWN and not config.reward:
+        raise InvalidValue(
+            f"expected a reward function for the fresh responses of {sampled[0]}, got "
+            "none; give --reward module:function, or measure a checkpoint whose update "
+            "was recorded"
+        )
+    step = steps_taken(path)
+    if "recorded" not in updates or step is None:
         return
     file = update_path(path.parent, step + 1)
     if not file.is_file():
         others = any(file.parent.glob("step-*.parquet"))
         raise InvalidValue(
             f"expected the batch that training recorded after {path} in {file}, got no "
-            "such file; give --updates sampled-1, or train with the recorder"
-            + ", or name an earlier checkpoint"
-            * others
+            "such file; give --updates sampled-1"
+            + " with --reward module:function" * (config.task == OWN)
+            + ", or train with the recorder"
+            + ", or name an earlier checkpoint" * others
         )
     batch = read_update(file)
     temperature = batch.settings.temperature
@@ -178,7 +194,8 @@ def _require_vocabulary(path: Path, file: Path, batch: UpdateBatch) -> None:
     if not (path / "config.json").is_file():
         return
     content: dict[str, Any] = read_json(path / "config.json")
-    size = content.get("vocab_size", content.get("text_config", {}).get("vocab_size"))
+    inner = content.get("text_config")
+    size = content.get("vocab_size", (inner or {}).get("vocab_size"))
     most = max(int(t.max(initial=0)) for t in batch.response_tokens)
     if isinstance(size, int) and most >= size:
         raise InvalidValue(

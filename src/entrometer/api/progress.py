@@ -171,7 +171,10 @@ class _Bars:
             TimeElapsedColumn(),
             TimeRemainingColumn(),
         ]
-        self._progress: Progress = Progress(*columns, console=Console(stderr=True))
+        # Results go to standard output as they are, even while bars are shown.
+        self._progress: Progress = Progress(
+            *columns, console=Console(stderr=True), redirect_stdout=False
+        )
         self._tasks: dict[str, TaskID] = {}
 
     def start(self) -> None:

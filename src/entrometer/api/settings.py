@@ -10,7 +10,13 @@ from entrometer.api.preflight import require_model
 from entrometer.errors import InvalidValue, nearest_name
 from entrometer.experiments.config import CheckpointConfig, ExperimentConfig
 from entrometer.experiments.experiment import Experiment
-from entrometer.runs import IncompleteDirectory, read_update, update_path, verify
+from entrometer.runs import (
+    IncompleteDirectory,
+    read_update,
+    steps_taken,
+    update_path,
+    verify,
+)
 from entrometer.runs import checkpoints as run_checkpoints
 from entrometer.runs.finished import is_training
 from entrometer.tasks.own import OWN
@@ -57,26 +63,36 @@ def trained_settings(
             trained = read_config(parent)
             own = {name: getattr(trained, name) for name in _TRAINED if name in names}
         else:
-            own = _UNKNOWN | {k: v for k, v in _recorded(parent).items() if k in names}
+            inside = [p for p in checkpoints if Path(p).parent == parent]
+            found = _recorded(parent, inside[0])
+            own = _UNKNOWN | {k: v for k, v in found.items() if k in names}
             if own == _UNKNOWN:
                 continue
         if first is not None and own != settings:
-            name = next(n for n in own if own[n] != settings[n])
+            both = {**settings, **own}
+            name = next(n for n in both if own.get(n) != settings.get(n))
             raise InvalidValue(
                 "expected checkpoints of trainings with equal settings, got "
-                f"{name}={settings[name]!r} in {first} and {own[name]!r} in {parent}; "
+                f"{name}={settings.get(name)!r} in {first} and {own.get(name)!r} in "
+                f"{parent}; "
                 "measure them separately"
             )
         settings, first = own, parent
     return settings
 
 
-def _recorded(run: Path) -> dict[str, Any]:
-    """Return the settings that the recorded updates of a watched training say."""
-    first = min(update_path(run, 0).parent.glob("step-*.parquet"), default=None)
-    if first is None:
-        return {}
-    recorded = read_update(first).settings
+def _recorded(run: Path, checkpoint: str) -> dict[str, Any]:
+    """Return the settings of a watched training, as its recorded updates say them.
+
+    Of the update after the checkpoint: a training that was resumed may have changed
+    them. Without that one, of the first.
+    """
+    path = update_path(run, (steps_taken(checkpoint) or 0) + 1)
+    if not path.is_file():
+        others = path.parent.glob("step-*.parquet")
+        if (path := min(others, default=None)) is None:  # type: ignore[assignment]
+            return {}
+    recorded = read_update(path).settings
     found = {n: getattr(recorded, n) for n in ("temperature", "max_tokens")}
     if recorded.max_grad_norm is not None:
         found["max_grad_norm"] = recorded.max_grad_norm
@@ -89,6 +105,13 @@ def with_own_prompts(config: Config) -> Config:
         config = replace(config, task=OWN)
     if config.task != OWN:
         return config
+    runs = dict.fromkeys(Path(path).parent for path in config.checkpoints)
+    if config.prompts_file is None and len(runs) > 1:
+        raise InvalidValue(
+            "expected checkpoints of one watched training, on whose prompts they are "
+            f"measured, got {len(runs)}: {', '.join(map(str, runs))}; measure them "
+            "separately, or give --prompts-file"
+        )
     judge = task(OWN, **config.task_settings())
     available = len(judge.problems(config.split, None))
     return replace(config, problems=min(config.problems, available))

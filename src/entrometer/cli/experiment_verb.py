@@ -41,7 +41,7 @@ def run(experiment: Experiment[Any, Any], arguments: Sequence[str]) -> int:
     if flags.print_config:
         print_json(config, indent=1)
         return 0
-    preflight(config, needs_optimizer=not experiment.inside_training)
+    preflight(config, of_steps=not experiment.inside_training)
     if flags.run is not None:
         require_own(experiment, flags.run)
     with Ticker() as ticker:
@@ -64,6 +64,7 @@ def _run(
 
         start = time.perf_counter() - began
         estimate = estimate_cost(experiment, config, store)
+        ticker.end()
         _print_estimate(config, estimate, start, as_json=flags.json)
         return 0
     if not flags.resume:
@@ -115,7 +116,7 @@ def resolve(
     # Parsed twice: the first time says whose settings are the defaults of the second.
     asked = parse(command, arguments, verb=name)
     given = {} if asked.config is None else settings_of_file(experiment, asked.config)
-    checkpoints = asked.checkpoints or tuple(given.get("checkpoints", ()))
+    checkpoints = asked.checkpoints or given.get("checkpoints", ())
     if not (asked.resume and asked.run):
         require_some(checkpoints)
     # A run may have been stopped before it could save its settings.

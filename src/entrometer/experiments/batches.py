@@ -29,6 +29,7 @@ from entrometer.runs import (
     present,
     read_update,
     response_seeds,
+    steps_taken,
     update_path,
     verified,
 )
@@ -122,10 +123,11 @@ def _require_same_settings(config: ExperimentConfig, path: Path, step: int) -> N
             f"{path}: expected the batch of step {step}, got the batch of step "
             f"{settings.step}; copy the right one here, or give --updates sampled-1"
         )
-    # S depends on the temperature, and Dr-GRPO's loss divides by the length limit.
-    for name in ("temperature", "max_tokens"):
+    # S depends on the temperature, Dr-GRPO's loss divides by the length limit, and the
+    # step depends on the clipping, which old files do not say.
+    for name in ("temperature", "max_tokens", "max_grad_norm"):
         was, asked = getattr(settings, name), getattr(config, name)
-        if was != asked:
+        if was is not None and was != asked:
             raise InvalidValue(
                 f"{path}: expected {name}={was}, with which the batch was sampled, got "
                 f"{asked}; give --{name.replace('_', '-')} {was}"
@@ -168,7 +170,7 @@ def scored_evaluation(
     settings = config.task_settings()
     judge = task(OWN, **settings)
     problems = judge.problems(config.split, config.problems)
-    measured = min(map(int, settings.get("exclude", "0").split(",")))
+    measured = (steps_taken(subject.path) or 0) + 1
     scored = scored_responses(
         # Either side: the nearer the policy that sampled, the more a response tells.
         nearest_updates(settings["updates"], measured, earlier_first=False),

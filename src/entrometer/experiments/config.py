@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import ClassVar, Literal
 
 from entrometer.errors import MOST, InvalidValue, require_address, require_types
+from entrometer.runs.updates import steps_taken
 from entrometer.tasks.own import OWN
 from entrometer.tasks.registry import Split
 
@@ -34,8 +35,8 @@ class CheckpointConfig:
     update's."""
 
     reward: str | None = None
-    """Reward of responses to these prompts, as `module:function` with the arguments of
-    TRL's reward functions; without one, nothing about reward is measured."""
+    """Reward of responses to these prompts, as `module:function`, called as TRL calls
+    its own: with `prompts`, `completions` and the other columns of the file."""
 
     level: str | None = None
     """Level of the task, if it has levels."""
@@ -110,12 +111,11 @@ class CheckpointConfig:
         if self.task != OWN:
             return {} if self.level is None else {"level": self.level}
         first = Path(self.checkpoints[0])
-        numbers = [Path(path).name.rpartition("-")[2] for path in self.checkpoints]
-        # The updates that are measured follow the checkpoints.
-        measured = [str(int(n) + 1) for n in numbers if n.isdigit()]
+        steps = [steps_taken(path) for path in self.checkpoints]
         settings = {
             "updates": str(first.parent / "updates"),
-            "exclude": ",".join(measured),
+            # The updates that are measured follow the checkpoints.
+            "exclude": ",".join(str(s + 1) for s in steps if s is not None),
             "prompts_file": self.prompts_file or "",
             "reward": self.reward or "",
         }

@@ -47,7 +47,8 @@ def without_signal(rows: Sequence[UpdateSignal]) -> list[str]:
         return []
     return [
         f"No signal: {'; '.join(names)}: no prompt group has an advantage other than "
-        "0, so what follows measures momentum and weight decay, not this batch."
+        "0, so what follows measures momentum, weight decay and terms of the loss "
+        "without an advantage, not the rewards of this batch."
     ]
 
 
@@ -58,8 +59,9 @@ def signal_warnings(rows: Sequence[UpdateSignal]) -> Iterator[str]:
             yield (
                 f"{_name(row)}: none of its {row.groups} prompt groups has signal: "
                 "all advantages are 0, as they are if the responses of each group earn "
-                "equal rewards. The step is momentum and weight decay alone. Use "
-                "another update, or one with more prompts (--updates sampled-N, "
+                "equal rewards. The step is momentum, weight decay and terms of the "
+                "loss without an advantage, such as an entropy bonus. Use another "
+                "update, or one with more prompts (--updates sampled-N, "
                 "--update-prompts)."
             )
 

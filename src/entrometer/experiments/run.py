@@ -205,7 +205,7 @@ def _finish(
     date = datetime.now(UTC).isoformat(timespec="seconds")
     about = {"date": date, "inputs": subjects, "stages": stages, **about_machine()}
     # What the recorded updates say themselves: settings may name another loss.
-    losses = {Path(b.path).name: read_update(b.path).settings.loss for b in recorded}
+    losses = {_short(b): read_update(b.path).settings.loss for b in recorded}
     about["losses"] = {name: loss for name, loss in losses.items() if loss}
     about["store"] = relative_path(store, run)
     write_json(run / "about.json", about)
@@ -220,10 +220,15 @@ def _recorded(points: Sequence[Point]) -> list[Recorded]:
     return list({b.path: b for b in whole if isinstance(b, Recorded)}.values())
 
 
+def _short(batch: Recorded) -> str:
+    # With the run: checkpoints of several trainings may have the same step.
+    return str(Path(*Path(batch.path).parts[-3:]))
+
+
 def _assumed(recorded: Sequence[Recorded]) -> list[str]:
     """Return a warning for each recorded update whose loss had to be assumed."""
     return [
-        f"{Path(batch.path).name}: recorded without the weights of its loss; "
+        f"{_short(batch)}: recorded without the weights of its loss; "
         f"{batch.assumed.partition(':')[0]} is assumed, which the training may not "
         "have had."
         for batch in recorded

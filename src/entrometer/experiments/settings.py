@@ -42,7 +42,16 @@ def settings_of_file(experiment: Experiment[Any, Any], path: Path) -> dict[str, 
                 f"{experiment.name} --help` lists the settings"
             )
     settings = {k: tuple(v) if isinstance(v, list) else v for k, v in values.items()}
-    return settings | ({"split": Split(values["split"])} if "split" in values else {})
+    if isinstance(paths := settings.get("checkpoints"), str):
+        settings["checkpoints"] = (paths,)
+    if "split" in settings:
+        if settings["split"] not in (names := [s.value for s in Split]):
+            raise InvalidValue(
+                f"{path}: expected the split to be one of {', '.join(names)}, got "
+                f"{settings['split']!r}; correct it"
+            )
+        settings["split"] = Split(settings["split"])
+    return settings
 
 
 def read_settings(experiment: Experiment[Any, Any], run: Path) -> dict[str, Any]:

@@ -25,36 +25,41 @@ class TrainedLoss:
     r"""How the loss of a training differs from plain Dr-GRPO, token by token.
 
     Its weights are $\alpha = s\,\alpha_\text{plain} + \alpha_0$ and $\gamma_0$. The
-    scale $s$ has its normaliser and its scaling of advantages, $\alpha_0$ what plain
-    does not have, such as a penalty on the distance from a reference policy.
+    scale $s$ has its normaliser, its scaling of advantages and its masks; $\alpha_0$ is
+    the weight of tokens that plain does not weigh, such as a penalty on the distance
+    from a reference policy at an advantage of 0.
     """
 
     scale: Float[np.ndarray, " K"]
     alpha: Float[np.ndarray, " K"]
     gamma: Float[np.ndarray, " K"]
+    clipped: Bool[np.ndarray, " K"]
+    """Tokens that plain clips, and this loss does not."""
 
     @classmethod
     def of(cls, alpha: np.ndarray, gamma: np.ndarray, plain: "Batch") -> "TrainedLoss":
         """Return the difference of a loss with these weights from `plain`."""
-        shared = (plain.alpha != 0) & (alpha != 0)
-        scale = np.divide(alpha, plain.alpha, out=np.ones_like(alpha), where=shared)
-        # Plain has no weight there, or the loss clips the token: a remedy that gives
-        # it a weight has the usual scale.
-        if shared.any():
-            scale[~shared] = np.median(scale[shared])
-        return cls(scale, alpha - scale * plain.alpha * shared, gamma)
+        weighed = plain.alpha != 0
+        # 0 where the loss masks a token that plain weighs: remedies leave it masked.
+        scale = np.divide(alpha, plain.alpha, out=np.zeros_like(alpha), where=weighed)
+        # Plain has no weight there: a remedy that gives one has the usual scale.
+        if (both := weighed & (alpha != 0)).any():
+            scale[~weighed] = np.median(scale[both])
+        clipped = ~weighed & (alpha != 0) & (plain.advantage != 0)
+        return cls(scale, np.where(weighed, 0.0, alpha), gamma, clipped)
 
     def treated(
         self, alpha: np.ndarray, gamma: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
         """Return the weights under an intervention, given those it has over plain."""
-        return self.scale * alpha + self.alpha, self.gamma + gamma
+        # A clipped token that the intervention weighs is not to be counted twice.
+        kept = np.where(self.clipped & (alpha != 0), 0.0, self.alpha)
+        return self.scale * alpha + kept, self.gamma + gamma
 
     def rows(self, at: np.ndarray | slice, larger: float = 1.0) -> "TrainedLoss":
         """Return the tokens at these places, of a batch that is smaller by `larger`."""
-        return TrainedLoss(
-            self.scale[at], larger * self.alpha[at], larger * self.gamma[at]
-        )
+        alpha, gamma = larger * self.alpha[at], larger * self.gamma[at]
+        return TrainedLoss(self.scale[at], alpha, gamma, self.clipped[at])
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -210,10 +215,8 @@ def recorded_batch(batch: UpdateBatch, text: str = PLAIN) -> Batch:
         for column in (batch.S, batch.S_old, batch.H, batch.advantage)
     )
     if batch.alpha is not None and batch.gamma is not None:
-        # The trainer may have divided its advantages by a deviation; interventions
-        # start from the reward minus the mean of its group, as Dr-GRPO does.
-        centred = centred_rewards(np.nan_to_num(batch.reward), batch.group)
-        A = np.repeat(centred, rollouts.length)
+        # The training's own advantages: rewards centred here would be wrong for a group
+        # whose other responses are in another update.
         columns = {"advantage": A, "log_ratio": S - S_old, "counted": counted}
         plain = _formed(intervention(PLAIN), rollouts, columns, Tables(S=S, H=H))
         alpha, gamma = (

@@ -23,7 +23,7 @@ class TokenTables:
     S: PerToken  #: Log-prob of each token by the policy being updated; differentiable.
     H: PerToken  #: Entropy before each token by that policy, in nats; differentiable.
     S_old: PerToken  #: Log-prob by the policy that sampled.
-    A: PerToken  #: Advantage of each token: reward minus the mean of the group.
+    A: PerToken  #: Advantage of each token, such as reward minus the group's mean.
     mask: Bool[Tensor, "B T"]  #: Tokens that the loss counts.
     group: Int[Tensor, " B"]  #: Prompt group of each response.
     length_limit: int  #: Length limit of a response, the divisor of the loss.

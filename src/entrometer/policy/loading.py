@@ -62,7 +62,7 @@ def load_policy(
     precision, device = as_precision(precision), as_device(device)
     model = ready(_load_model(source, base, precision), precision, device)
     _require_finite(source, model)
-    return Policy(model, _load_tokenizer(source, base), precision, str(source))
+    return Policy(model, load_tokenizer(source, base), precision, str(source))
 
 
 def _is_adapter(directory: Path) -> bool:
@@ -213,7 +213,8 @@ def _attention(config: Mapping[str, Any]) -> str:
     return ATTENTION if capped or config.get("model_type") == "gemma2" else "sdpa"
 
 
-def _load_tokenizer(source: str | Path, base: str | Path | None) -> Any:
+def load_tokenizer(source: str | Path, base: str | Path | None) -> Any:
+    """Return the tokenizer of a model or adapter, or that of its base."""
     if source == TINY:
         return tiny_policy().tokenizer
     directory = find_directory(source)
@@ -225,7 +226,7 @@ def _load_tokenizer(source: str | Path, base: str | Path | None) -> Any:
                 f"{directory / 'tokenizer_config.json'}: no such file, so there is no "
                 "tokenizer. Save it with the model, or name that model as `base`."
             )
-        return _load_tokenizer(base, None)
+        return load_tokenizer(base, None)
     require_plain_files(directory)
     if "auto_map" in read_json(directory / "tokenizer_config.json"):
         _warn_not_run(directory / "tokenizer_config.json")

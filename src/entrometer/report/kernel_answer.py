@@ -50,7 +50,8 @@ def _text(run: FinishedRun[KernelTables], last: Whole, where: str) -> str:
         "The gradient's noise equals its signal at a batch of "
         f"{number(last.noise_scale)} prompts."
         if math.isfinite(last.noise_scale)
-        else "The gradient of these prompts cannot be distinguished from noise."
+        else "The gradient of these prompts cannot be distinguished from noise, or "
+        "their rewards are not known."
     )
     return (
         f"The kernel of {last.responses:,} responses to {last.prompts:,} prompts"

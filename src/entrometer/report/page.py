@@ -111,6 +111,12 @@ def _sections(
             plots = {name: make(members) for name, make in section.figures.items()}
             missing += [name for name, plot in plots.items() if plot is None]
             content = _content(section, members, runs)
+            if content["tokens"] and any(s["tokens"] for s in sections):
+                # Its script and style sheet serve one map.
+                content["tokens"] = None
+                content["words"].append(
+                    "Every token in colours: make a page of these runs alone."
+                )
             content["figures"] = [_drawn(plot) for plot in plots.values() if plot]
             if any(content.values()):
                 # Runs of two kinds may each have a section of the same title.

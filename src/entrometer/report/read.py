@@ -83,7 +83,8 @@ def _read(path: Path, name: str, kinds: Kinds) -> FinishedRun[Any]:
 def _bare_tables(path: Path, name: str, kinds: Kinds) -> FinishedRun[Any]:
     """Return a run of tables alone; a table that is not there is empty."""
     files = {p.stem for p in path.glob("*.parquet")}
-    for kind in kinds.values():
+    # The kind with the fewest tables first: those of a diagnosis are of three others.
+    for kind in sorted(kinds.values(), key=lambda k: len(table_classes(k.tables))):
         rows = table_classes(kind.tables)
         main = next(iter(rows))
         if main in files and files <= rows.keys():

@@ -29,5 +29,6 @@ from entrometer.runs.updates import UpdateSettings as UpdateSettings
 from entrometer.runs.updates import nearest_updates as nearest_updates
 from entrometer.runs.updates import prompt_name as prompt_name
 from entrometer.runs.updates import read_update as read_update
+from entrometer.runs.updates import steps_taken as steps_taken
 from entrometer.runs.updates import update_path as update_path
 from entrometer.runs.updates import write_update as write_update

@@ -24,6 +24,7 @@ from entrometer.runs.parquet import (
     to_table,
     write_parquet,
 )
+from entrometer.runs.untrusted import read_json
 
 FORMAT = 2  #: Version of the file's layout. Files of version 1 are read too.
 
@@ -144,6 +145,18 @@ def prompt_name(tokens: ArrayLike) -> int:
 def update_path(run: str | os.PathLike[str], step: int) -> Path:
     """Return the path in a run of the batch of an optimizer step."""
     return Path(run) / "updates" / f"step-{step:08d}.parquet"
+
+
+def steps_taken(checkpoint: str | os.PathLike[str]) -> int | None:
+    """Return the optimizer steps that a checkpoint's `trainer_state.json` counts.
+
+    None without that file or a number in it. A directory's name may say otherwise: it
+    can be renamed, and other frameworks count other steps.
+    """
+    file = Path(checkpoint) / "trainer_state.json"
+    step = read_json(file).get("global_step") if file.is_file() else None
+    known = isinstance(step, int) and not isinstance(step, bool) and step >= 0
+    return step if known else None
 
 
 def nearest_updates(

@@ -91,6 +91,12 @@ class Own:
 
     def score(self, problem: Problem, response: str) -> Score:
         """Return the reward of one response as the answer's score."""
+        if _own(problem).tokens:
+            # Its text is the tokenizer's, which `rewards` is given.
+            raise InvalidValue(
+                "expected a prompt as text, got a recorded one as token ids; call "
+                "`rewards` with its text"
+            )
         (reward,) = self.rewards([problem], [self.prompt(problem)], [response])
         return Score(reward, 0.0)
 
@@ -116,9 +122,18 @@ class Own:
         rows = [json.loads(_own(p).columns) for p in problems]
         names = {name for row in rows for name in row}
         columns = {name: [row.get(name) for row in rows] for name in sorted(names)}
-        found = reward_function(self.reward)(
-            prompts=prompts, completions=completions, **columns
-        )
+        function = reward_function(self.reward)
+        try:
+            found = function(prompts=prompts, completions=completions, **columns)
+        # A user's function may raise anything.
+        except Exception as error:
+            has = ", ".join(["prompts", "completions", *columns])
+            raise InvalidValue(
+                f"expected rewards from {self.reward}, got {type(error).__name__}: "
+                f"{error}; it is called with {has}: prompts that a training recorded "
+                "are plain text without other columns, so give --prompts-file if it "
+                "reads more"
+            ) from error
         if len(found) != len(responses):
             raise InvalidValue(
                 f"expected {len(responses)} rewards from {self.reward}, one per "
@@ -185,11 +200,11 @@ def _prompts(batch: "UpdateBatch") -> list[tuple[int, ...]]:
 def _of_file(path: str) -> tuple[OwnProblem, ...]:
     rows = _rows(Path(path).expanduser())
     problems = []
-    for i, row in enumerate(rows):
+    for i, (line, row) in enumerate(rows):
         prompt = row.get("prompt") if isinstance(row, dict) else None
         if not isinstance(prompt, str | list) or not prompt:
             raise InvalidValue(
-                f"{path}:{i + 1}: expected a `prompt`, as text or as chat messages, "
+                f"{path}:{line}: expected a `prompt`, as text or as chat messages, "
                 f"got {str(prompt)[:80]!r}; add the column"
             )
         chat = json.dumps(prompt) if isinstance(prompt, list) else ""
@@ -202,12 +217,14 @@ def _of_file(path: str) -> tuple[OwnProblem, ...]:
     return tuple(problems)
 
 
-def _rows(path: Path) -> list[Any]:
+def _rows(path: Path) -> list[tuple[int, Any]]:
+    """Return the rows of a file or dataset, each with the number of its line or row."""
     if path.is_dir():
         from datasets import load_from_disk
 
         loaded: Any = load_from_disk(str(path))
-        return list(loaded.get("train", loaded) if isinstance(loaded, dict) else loaded)
+        split = loaded.get("train", loaded) if isinstance(loaded, dict) else loaded
+        return list(enumerate(split, 1))
     if not path.is_file():
         raise InvalidValue(f"expected prompts in {path}, got no such file; name it")
     if path.stat().st_size > LARGEST_FILE:
@@ -216,11 +233,13 @@ def _rows(path: Path) -> list[Any]:
             f"{path.stat().st_size}; use a part of it"
         )
     rows = []
-    for number, line in enumerate(path.read_text("utf-8").splitlines(), 1):
+    # Split at newlines alone: JSON may hold other separators, such as U+2028.
+    for number, line in enumerate(path.read_bytes().split(b"\n"), 1):
         if not line.strip():
             continue
         try:
-            rows.append(json.loads(line))
+            rows.append((number, json.loads(line)))
+        # Bytes that are no UTF-8 are a ValueError too.
         except (ValueError, RecursionError) as error:
             raise InvalidValue(
                 f"{path}:{number}: expected a JSON object with `prompt` ({error}); "

@@ -53,11 +53,7 @@ class Observed(AnyTrainer):  # type: ignore[misc]
 
     def observe(self, instruments: Sequence[Instrument]) -> None:
         """Begin to show updates to instruments; once, before training."""
-        if getattr(self.args, "use_liger_kernel", False):
-            raise InvalidValue(
-                "expected log-probabilities and entropies of every token, got "
-                "use_liger_kernel=True, which computes neither; turn it off"
-            )
+        require_tables(self)
         self.instruments = tuple(instruments)
         self._rewards: Tensor | None = None
         self._pass: _LossPass | None = None
@@ -218,6 +214,15 @@ class _LossPass(LossTables):
             S_ref=inputs.get("ref_per_token_logps"),
             S_engine=inputs.get("sampling_per_token_logps"),
             **self.weights(unit),
+        )
+
+
+def require_tables(trainer: Any) -> None:
+    """Raise if the trainer's loss does not compute S and H."""
+    if getattr(trainer.args, "use_liger_kernel", False):
+        raise InvalidValue(
+            "expected log-probabilities and entropies of every token, got "
+            "use_liger_kernel=True, which computes neither; turn it off"
         )
 
 

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from torch import nn
 
+from entrometer.errors import InvalidValue
 from entrometer.runs import UpdateBatch, UpdateSettings, prompt_name, update_path
 from entrometer.training.micro_batch import MicroBatch
 
@@ -60,10 +61,19 @@ def update_batch(rows: list[Row], settings: UpdateSettings) -> UpdateBatch:
     return UpdateBatch(**columns, settings=settings)
 
 
-def make_folder(run: Path, last: int) -> None:
-    """Make the folder of updates, without files of steps after the step `last`."""
+def make_folder(run: Path, last: int, *, keep: bool = False) -> None:
+    """Make the folder of updates, without files of steps after the step `last`.
+
+    `keep` raises instead of deleting: a training that begins may have been given the
+    directory of another one.
+    """
     folder = update_path(run, 0).parent
     folder.mkdir(parents=True, exist_ok=True)
+    if keep and any(folder.glob("step-*.parquet")):
+        raise InvalidValue(
+            f"expected no recorded updates in {folder} for a training that begins, got "
+            "some; name another run, or remove them"
+        )
     name = update_path(run, last).name
     for path in folder.glob("step-*.parquet"):
         if path.name > name:

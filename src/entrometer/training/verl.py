@@ -214,7 +214,7 @@ class _VerlRecorder:
             return
         if not self._begun:
             # Here and not earlier: verl loads a checkpoint after it made the actor.
-            make_folder(self.run, step - 1)
+            make_folder(self.run, step - 1, keep=step == 1)
             self._begun = True
         batch = update_batch(_ordered(parts), self._settings(step, parts))
         write_update(update_path(self.run, step), batch)

@@ -8,7 +8,8 @@ import numpy as np
 from accelerate.utils import gather_object
 
 from entrometer.errors import EntrometerError, InvalidValue
-from entrometer.training.instruments import Instrument, Observed
+from entrometer.policy.sources import one_line
+from entrometer.training.instruments import Instrument, Observed, require_tables
 from entrometer.training.micro_batch import MicroBatch
 from entrometer.training.probes import (
     EffectiveSampleSize,
@@ -65,8 +66,7 @@ def watch(
             f"expected TRL's GRPOTrainer or a subclass of it, got a {kind.__name__} "
             f"without {lacking[0]}; make the trainer first, then watch it"
         )
-    # A subclass made on the spot: methods of any trainer are observed where they are.
-    trainer.__class__ = type(f"Watched{kind.__name__}", (Observed, kind), {})
+    require_tables(trainer)
     instruments: list[Instrument] = [
         Recorder(),
         Entropy(),
@@ -75,9 +75,12 @@ def watch(
         _IfPossible(NoiseScale(by="response")),
     ]
     if predict_every:
-        held_out = _prompts(trainer, prompts)
-        predicted = PredictedChange(every=predict_every, prompts=held_out)
+        chosen = _prompts(trainer, prompts)
+        predicted = PredictedChange(every=predict_every, prompts=chosen)
         instruments += [_IfPossible(predicted), _Alert(predicted, alert_below)]
+    # A subclass made on the spot: methods of any trainer are observed where they are.
+    # Last, so that a trainer that is refused above is the one it was.
+    trainer.__class__ = type(f"Watched{kind.__name__}", (Observed, kind), {})
     trainer.observe(instruments)
     return trainer
 
@@ -104,29 +107,42 @@ class GroupSignal(Instrument):
 
 
 class _IfPossible(Instrument):
-    """An instrument that is left out, with a word, where it cannot measure."""
+    """An instrument that is left out, with a word, where it cannot measure.
+
+    A training must not end because a probe cannot look at it.
+    """
 
     def __init__(self, instrument: Instrument) -> None:
         self.instrument: Instrument | None = instrument
 
     def attach(self, trainer: Any) -> None:
-        assert self.instrument is not None
-        try:
-            self.instrument.attach(trainer)
-        except EntrometerError as error:
-            # A training must not end because a probe cannot look at it.
-            logger.warning("not logged: %s", error)
-            self.instrument = None
+        self._tried("attach", trainer)
 
     def micro_step(self, trainer: Any, micro: MicroBatch) -> None:
-        if self.instrument is not None:
-            self.instrument.micro_step(trainer, micro)
+        self._tried("micro_step", trainer, micro)
 
     def update(self, trainer: Any, step: int) -> Mapping[str, float]:
-        return {} if self.instrument is None else self.instrument.update(trainer, step)
+        return self._tried("update", trainer, step) or {}
 
     def updated(self, trainer: Any, step: int) -> Mapping[str, float]:
-        return {} if self.instrument is None else self.instrument.updated(trainer, step)
+        return self._tried("updated", trainer, step) or {}
+
+    def _tried(self, hook: str, trainer: Any, *given: Any) -> Any:
+        if self.instrument is None:
+            return None
+        try:
+            return getattr(self.instrument, hook)(trainer, *given)
+        # Such as moments of another shape, or no memory left.
+        except Exception as error:
+            # Settings are refused on every process; what fails on one alone would leave
+            # the others waiting for it.
+            alone = trainer.accelerator.num_processes == 1
+            if not (alone or isinstance(error, EntrometerError)):
+                raise
+            name = type(self.instrument).__name__
+            logger.warning("%s is not logged: %s", name, one_line(error))
+            self.instrument = None
+            return None
 
 
 class _Alert(Instrument):

@@ -59,6 +59,30 @@ def test_a_remedy_has_the_scale_of_the_loss_and_adds_its_bonus(plain, tables):
         np.testing.assert_allclose(changed.gamma, alone.gamma + 0.5, rtol=1e-12)
 
 
+def test_a_token_that_the_loss_masks_stays_masked(plain, tables):
+    alpha = 3 * plain.alpha
+    alpha[1] = 0.0
+    own = trained(plain, alpha, np.zeros(12))
+    for text in ("dr-grpo", "positive-only", "kl-cov:rho=0.5"):
+        assert own.treated(intervention(text), tables).alpha[1] == 0
+    again = own.treated(intervention("dr-grpo"), tables)
+    np.testing.assert_allclose(again.alpha, alpha, rtol=1e-12)
+
+
+def test_a_token_that_only_plain_clips_is_not_counted_twice(plain, tables):
+    # Plain clips the first token; the loss does not, and neither does the remedy.
+    clipped = np.arange(12) == 0
+    kept = 3 * plain.alpha
+    own = trained(replace(plain, alpha=plain.alpha * ~clipped), kept, np.zeros(12))
+    unclipped = plain.treated(intervention("dr-grpo"), tables)
+    np.testing.assert_array_equal(unclipped.alpha != 0, plain.alpha != 0)
+    changed = own.treated(intervention("dr-grpo"), tables)
+    np.testing.assert_allclose(changed.alpha, kept, rtol=1e-12)
+    # And where a remedy gives it no weight, that of the loss stays.
+    alone, _ = own.trained.treated(np.zeros(12), np.zeros(12))
+    np.testing.assert_allclose(alone, kept * clipped)
+
+
 def test_a_loss_of_its_own_replaces_the_loss(plain, tables):
     own = trained(plain, 3 * plain.alpha, np.ones(12))
     chosen = intervention("grpo")

@@ -39,7 +39,7 @@ class DiagnoseConfig(ExperimentConfig):
     def measure(self) -> MeasureConfig:
         """Settings of `measure`, without its studies of errors."""
         curvature = 0 if self.quick else MeasureConfig.curvature_prompts
-        # A single resampled batch: the page shows no study of errors.
+        # The fewest resampled batches: the page shows no study of errors.
         return MeasureConfig(
             **self._shared,
             curvature_prompts=curvature,

@@ -1,5 +1,6 @@
 """Passes of a diagnosis, those of three experiments, and the tables they lead to."""
 
+import logging
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -16,8 +17,10 @@ from entrometer.experiments.influence.collect import collect as collect_influenc
 from entrometer.experiments.measure import plan as measure
 from entrometer.experiments.measure.collect import collect as collect_measure
 from entrometer.policy.checkpoint import read_schedule
-from entrometer.runs import UpdateBatch, nearest_updates, read_update
+from entrometer.runs import DamagedFile, UpdateBatch, nearest_updates, read_update
 from entrometer.runs.tables.diagnose import CurvePoint, DiagnoseTables
+
+logger = logging.getLogger(__name__)
 
 _MOST_POINTS = 200
 """Most points of the curve: a longer training is shown at equal distances."""
@@ -82,9 +85,15 @@ def _curve(name: str, checkpoint: Path) -> list[CurvePoint]:
     run = checkpoint.parent
     paths = [p for p in nearest_updates(run / "updates", step + 1) if _step(p) <= step]
     every = -(-len(paths) // _MOST_POINTS) or 1
+    points = []
     # The nearest is the first: it stays, whatever the distance of the others.
-    batches = [read_update(path) for path in reversed(paths[::every])]
-    return [_point(name, batch) for batch in batches]
+    for path in reversed(paths[::every]):
+        try:
+            points.append(_point(name, read_update(path)))
+        except DamagedFile as error:
+            # The curve is a background: one bad copy must not cost hours of passes.
+            logger.warning("not on the curve: %s", error)
+    return points
 
 
 def _step(path: Path) -> int:
@@ -95,7 +104,7 @@ def _point(name: str, batch: UpdateBatch) -> CurvePoint:
     H = np.array([h[c].sum() for h, c in zip(batch.H, batch.counted, strict=True)])
     T = np.array([c.sum() for c in batch.counted])
     _, group = np.unique(batch.group, return_inverse=True)
-    G, tokens = group.max() + 1, max(T.sum(), 1)
+    G, tokens = group.max() + 1, T.sum() or np.nan
     entropy = H.sum() / tokens
     # The ratio by the delta method, clustered by prompt group.
     psi = np.bincount(group, H - entropy * T) / tokens

@@ -24,7 +24,8 @@ from entrometer.policy.checkpoint import read_schedule
 from entrometer.runs import response_seeds
 from entrometer.runs.columns import write_columns
 from entrometer.tasks import task
-from entrometer.tasks.registry import Problem, Split, Task
+from entrometer.tasks.own import Own
+from entrometer.tasks.registry import Problem, Score, Split, Task
 
 # Repeated from the draw: workers get only a reference to it, without its task.
 _OF_TASK = ("task", "settings", "split", "code")
@@ -50,16 +51,22 @@ class Grades(Request):
         rollouts = read_draws([self.rollouts], worker.store)
         judge = task(self.task, **dict(self.settings))
         every = judge.problems(Split(self.split), int(rollouts.prompt.max()) + 1)
-        scores = []
-        for i, text in zip(rollouts.prompt, rollouts.text, strict=True):
-            score = judge.score(every[i], text)
+        # A user's reward function reads the prompt as text, which the draw had.
+        own = isinstance(judge, Own)
+        scores = [
+            Score(reward, 0.0) if own else judge.score(every[i], text)
+            for i, text, reward in zip(
+                rollouts.prompt, rollouts.text, rollouts.reward.tolist(), strict=True
+            )
+        ]
+        for i, score in zip(rollouts.prompt, scores, strict=True):
             # Not `< 0 or > 1`: that lets NaN through.
             if not all(0 <= part <= 1 for part in score):
                 raise InvalidValue(
                     f"expected scores from 0 to 1 of the task {judge.name!r}, got "
-                    f"{score} for problem {every[i].index}; correct its `score`"
+                    f"{score} for problem {every[i].index}; correct its "
+                    f"{'reward function' if own else '`score`'}"
                 )
-            scores.append(score)
         # A response that ends without EOS was cut at the length limit.
         last = np.array([tokens[-1] for tokens in rollouts.response_tokens])
         truncated = ~np.isin(last, eos_tokens(worker.policy(self.subject)))

@@ -65,7 +65,9 @@ def _updates(tables: InfluenceTables) -> dict[tuple[str, str], Parts]:
 
 
 def _overview(config: InfluenceConfig, tables: InfluenceTables, updates: int) -> str:
-    worth = [b.responses for b in tables.balance if b.objective == "reward"]
+    rows = [b for b in tables.balance if b.objective == "reward"]
+    # Of updates for which enough is known of rewards to say something.
+    worth = [b.responses for b in rows if math.isfinite(b.value)]
     of_task = "" if config.task == OWN else f" on {config.task}"
     recorded = config.task == OWN and not config.reward and any(worth)
     return (

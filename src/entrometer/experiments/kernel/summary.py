@@ -62,8 +62,8 @@ def _adam(tables: KernelTables, w: Whole) -> str:
         f"The gradient's noise equals its signal at a batch of {w.noise_scale:.3g} "
         f"prompts [{w.noise_scale_low:.2g}, {w.noise_scale_high:.2g}]."
         if np.isfinite(w.noise_scale)
-        else "The gradient of these prompts cannot be distinguished from noise, so the "
-        "noise scale is undefined."
+        else "The gradient of these prompts cannot be distinguished from noise, or "
+        "their rewards are not known, so the noise scale is undefined."
     )
     return (
         f"{w.checkpoint}, with Adam's preconditioner: the mean cosine between the "

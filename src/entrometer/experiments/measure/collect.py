@@ -27,10 +27,12 @@ from entrometer.experiments.measure.tables import (
     read_update_effect,
 )
 from entrometer.experiments.result_fields import estimate_fields, update_signal
+from entrometer.policy.loading import load_tokenizer
 from entrometer.runs.columns import read_columns
 from entrometer.runs.tables.measure import Change, MeasureTables, Sample, Term, Variance
 from entrometer.runs.tables.signal import UpdateSignal
 from entrometer.tasks import task
+from entrometer.tasks.own import Own, OwnProblem
 
 AGREED = 0.05
 """Largest relative difference at which prediction and change agree."""
@@ -221,12 +223,21 @@ def samples(config: MeasureConfig, batch: EvaluationBatch) -> Iterator[Sample]:
     H, S = r.total(batch.here.H) / T, r.total(batch.here.S) / T
     judge = task(config.task, **config.task_settings())
     problems = judge.problems(config.split, config.problems)
+    prompts = [judge.prompt(p) for p in problems]
+    if isinstance(judge, Own):
+        # Recorded prompts are token ids.
+        subject = batch.point.subject
+        decode = load_tokenizer(subject.path, subject.base).decode
+        prompts = [
+            decode(list(p.tokens)) if isinstance(p, OwnProblem) and p.tokens else text
+            for p, text in zip(problems, prompts, strict=True)
+        ]
     for i, text in enumerate(batch.rollouts.text):
         prompt = int(r.prompt[i])
         yield Sample(
             checkpoint=batch.point.name,
             prompt=prompt,
-            prompt_text=judge.prompt(problems[prompt]),
+            prompt_text=prompts[prompt],
             response_text=text,
             tokens=int(T[i]),
             entropy=float(H[i]),

@@ -87,7 +87,8 @@ class RecordedResponses(Request, Responses):
             name=RECORDED,
             temperature=self.temperature,
             max_tokens=self.max_tokens,
-            model="",
+            # One policy sampled the responses of an update: weights go by update.
+            model=self.sha256,
             version="",
         )
         rollouts = Rollouts(
@@ -155,7 +156,6 @@ def recorded_responses(
 ) -> tuple[RecordedResponses, ...]:
     """Return requests for scored responses: of one update, at most `shard` each."""
     requests = []
-    # One policy sampled the responses of an update, so their weights belong together.
     for path, of_update in groupby(scored, key=attrgetter("path")):
         rows, sha256 = list(of_update), file_sha256(path)
         for start in range(0, len(rows), shard):

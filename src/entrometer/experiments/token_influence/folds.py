@@ -58,14 +58,12 @@ class Evaluation:
             [replace(part, sampler=sampler, engine_logprobs=None) for part in parts]
         )
         responses = Responses.from_lengths(rollouts.prompt, rollouts.length)
-        S = responses.total(np.asarray(here.S, np.float64))
-        weight = np.isfinite(rollouts.reward).astype(np.float64)
-        ends = np.cumsum([part.count for part in parts])
-        for part, end, is_recorded in zip(parts, ends, recorded, strict=True):
-            if is_recorded:
-                rows = slice(end - part.count, end)
-                weight[rows] *= _importance_weights(S[rows], part)
         sampled = np.repeat([not r for r in recorded], [p.count for p in parts])
+        weight = np.isfinite(rollouts.reward).astype(np.float64)
+        if any(recorded):
+            S = responses.total(np.asarray(here.S, np.float64))[~sampled]
+            others = [p for p, is_it in zip(parts, recorded, strict=True) if is_it]
+            weight[~sampled] *= _importance_weights(S, others)
         return cls(rollouts, responses, here, folds, sampled.astype(float), weight)
 
     @cached_property
@@ -162,18 +160,34 @@ class Evaluation:
 
 
 def _importance_weights(
-    S: Float[np.ndarray, " N"], part: Rollouts
-) -> Float[np.ndarray, " N"]:
-    r"""Return self-normalised weights of responses that one other policy sampled.
+    S: Float[np.ndarray, " M"], parts: Sequence[Rollouts]
+) -> Float[np.ndarray, " M"]:
+    r"""Return self-normalised weights of responses that other policies sampled.
 
-    $w_i = n\,u_i$ with $u_i = \pi_i/\mu_i$ divided by their sum, and the effective
-    number $n = 1/\sum u_i^2$: so policies that are closer to this one count for more.
+    $w_i = n\,u_i$ with $u_i = \pi_i/\mu_i$ divided by their sum, where $\mu$ is the
+    policy that sampled response i, and the effective number $n = 1/\sum u_i^2$. The
+    parts are of one update after another, the nearest first; those from which on more
+    updates would be worth fewer responses have the weight 0.
     """
-    log_w = S - [x.sum() for x in part.engine_logprobs or ()]
+    sampled = [x.sum() for part in parts for x in part.engine_logprobs or ()]
+    log_w = S - np.array(sampled)
+    # Not each update by itself: one that is far would still be worth a response.
+    ends = np.cumsum([part.count for part in parts])
+    whole = [
+        end
+        for end, part, after in zip(ends, parts, [*parts[1:], None], strict=True)
+        if after is None or after.sampler.model != part.sampler.model
+    ]
+    best = max(whole, key=lambda end: _effective_number(log_w[:end]))
     # The largest is subtracted against overflow.
-    u = np.exp(log_w - log_w.max())
+    u = np.exp(log_w[:best] - log_w[:best].max())
     u /= u.sum()
-    return np.asarray(u / (u @ u))
+    return np.pad(u / (u @ u), (0, log_w.size - best))
+
+
+def _effective_number(log_w: np.ndarray) -> float:
+    u = np.exp(log_w - log_w.max())
+    return float(u.sum() ** 2 / (u @ u))
 
 
 class Half(NamedTuple):

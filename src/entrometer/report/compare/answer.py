@@ -1,5 +1,6 @@
 """What a comparison says first: which remedy keeps entropy, and at what cost."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -33,10 +34,22 @@ def answer(run: CompareRun) -> Answer | None:
     return _one(run, compared[0]) if len(compared) == 1 else _several(compared)
 
 
-def settings_to_paste(runs: Sequence[CompareRun]) -> list[Snippet] | None:
-    """Return how to use the selected remedies: entrometer, TRL and verl."""
+def settings_to_paste(
+    runs: Sequence[CompareRun], *, sure: bool = False
+) -> list[Snippet] | None:
+    """Return how to use the selected remedies: entrometer, TRL and verl.
+
+    `sure` leaves out those that do not keep more entropy beyond noise, and the command
+    of entrometer, for the page of a user with a training of their own.
+    """
     remedies = {r.settings: r for run in runs for r in run.tables.remedies}
-    chosen = [o.name for p in points(runs) if (o := selected(p))]
+    options = [
+        selected(p)
+        for run in runs
+        for p in points([run])
+        if not _without_signal(run, p)
+    ]
+    chosen = [o.name for o in options if o and (not sure or o.gain("entropy").low > 0)]
     snippets = []
     for name in dict.fromkeys(chosen):
         remedy = remedies.get(name)
@@ -44,12 +57,12 @@ def settings_to_paste(runs: Sequence[CompareRun]) -> list[Snippet] | None:
             continue
         command = f'entrometer train --intervention "{remedy.settings}"'
         lines = [
-            ("entrometer", command),
+            ("entrometer", "" if sure else command),
             ("TRL", f"GRPOConfig(..., {remedy.trl})" if remedy.trl else ""),
             ("verl", remedy.verl.replace(" ", "\n")),
         ]
         made = [Snippet(f"{name} in {where}", code) for where, code in lines if code]
-        if remedy.differs:
+        if remedy.differs and made:
             last = made.pop()
             made.append(replace(last, title=f"{last.title}; note: {remedy.differs}"))
         snippets += made
@@ -84,12 +97,12 @@ def _without_signal(run: CompareRun, point: Point) -> bool:
     return any((s.checkpoint, s.update, s.minibatch) == at for s in rows)
 
 
-def reference(runs: Sequence[CompareRun]) -> str:
-    """Return what plain is: the loss that every remedy changes."""
+def reference(runs: Sequence[CompareRun]) -> str | None:
+    """Return what plain is, the loss that every remedy changes; None if not known."""
     names = {o.reference for run in runs for o in run.tables.outcomes}
     losses = {AS_TRAINED: "the loss that the training recorded", "dr-grpo": "Dr-GRPO"}
     told = " or ".join(losses.get(name, name) for name in sorted(names))
-    return f"Plain is the loss without a remedy, here {told}."
+    return f"Plain is the loss without a remedy, here {told}." if told else None
 
 
 def verdict(run: CompareRun, point: Point, *, with_share: bool = True) -> str:
@@ -111,7 +124,7 @@ def verdict(run: CompareRun, point: Point, *, with_share: bool = True) -> str:
 
 def _more(run: CompareRun, best: Option, kept: Interval) -> str:
     """Return how many prompts would tell the gain of a remedy from 0."""
-    prompts = run.config.get("prompts", 0)
+    prompts = run.config.get("prompts")
     if run.config.get("quick"):
         return "Leave out --quick to use more prompts."
     if kept.value <= 0:
@@ -120,10 +133,15 @@ def _more(run: CompareRun, best: Option, kept: Interval) -> str:
             "other half."
         )
     # The width of an interval shrinks with the root of the number of prompts.
-    needed = prompts * ((kept.high - kept.low) / 2 / kept.value) ** 2
+    times = ((kept.high - kept.low) / 2 / kept.value) ** 2
+    if not isinstance(prompts, int) or not math.isfinite(times):
+        return f"{best.name} is chosen on one half of the prompts; use more --prompts."
+    needed = math.ceil(prompts * times)
+    # Rounded up to one digit: rounded down, it could be less than there are.
+    unit = 10 ** (len(str(needed)) - 1)
     return (
         f"{best.name} is chosen on one half of the prompts; if its gain on the other "
-        f"half is real, about {float(f'{needed:.1g}'):,.0f} prompts in place of "
+        f"half is real, about {-(-needed // unit) * unit:,} prompts in place of "
         f"{prompts:,} would tell (--prompts)."
     )
 

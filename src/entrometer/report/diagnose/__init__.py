@@ -28,7 +28,7 @@ PARTS = PageParts[DiagnoseTables](
         Section("Try it", snippets=lines_to_paste),
         Section(
             "Which tokens",
-            tables=(tokens.draining_tokens, tokens.draining_responses),
+            tables=(tokens.draining_tokens,),
             tokens=token_map,
         ),
         Section("How sure is this", words=how_sure),
@@ -39,8 +39,13 @@ PARTS = PageParts[DiagnoseTables](
         ),
         # How each part was measured: folded, for those who want to check it.
         *(
-            replace(section, folded=True)
-            for parts in (measure.PARTS, influence.PARTS, compare.PARTS)
+            # A title says whose it is: each of the three has diagnostics.
+            replace(section, title=f"{name}: {section.title}", folded=True)
+            for name, parts in (
+                ("measure", measure.PARTS),
+                ("influence", influence.PARTS),
+                ("compare", compare.PARTS),
+            )
             for section in parts.sections
             if section.title not in _SHOWN
         ),

@@ -3,9 +3,9 @@
 import math
 from collections.abc import Sequence
 
-from entrometer.report.cards import estimate_card, whole_percent
-from entrometer.report.compare.answer import selected, settings_to_paste, verdict
-from entrometer.report.compare.points import Point, points
+from entrometer.report.cards import direction, estimate_card, whole_percent
+from entrometer.report.compare.answer import settings_to_paste, verdict
+from entrometer.report.compare.points import points
 from entrometer.report.diagnose.heading import DiagnoseRun
 from entrometer.report.kinds import Answer, Card, Snippet
 from entrometer.report.measure.answer import answer as measured
@@ -29,7 +29,8 @@ def answer(run: DiagnoseRun) -> Answer | None:
     at = steps[0].curve.subject
     signal = [s for s in run.tables.signal if (s.checkpoint, s.update) == at[1:3]]
     title, text = change.title, change.text
-    if any(momentum_share(s) > _MOSTLY for s in signal):
+    seen = direction(steps[0].change) in ("falls", "rises")
+    if seen and any(momentum_share(s) > _MOSTLY for s in signal):
         title += ", mostly by momentum"
     sentences = [text, _tokens(run, at), _remedy(run, signal)]
     cards = [*change.cards[:1], *signal_cards(signal), *_reward(run, at)]
@@ -37,13 +38,8 @@ def answer(run: DiagnoseRun) -> Answer | None:
 
 
 def lines_to_paste(runs: Sequence[DiagnoseRun]) -> list[Snippet] | None:
-    """Return the settings of TRL and verl for remedies that keep entropy for sure."""
-    every = [p for run in runs for p in points([run])]
-    if not any(_sure(point) for point in every):
-        return None
-    snippets = settings_to_paste(runs) or []
-    # The user has a training of their own.
-    return [s for s in snippets if not s.title.endswith("in entrometer")]
+    """Return settings of TRL and verl for remedies that keep entropy beyond noise."""
+    return settings_to_paste(runs, sure=True)
 
 
 def how_sure(runs: Sequence[DiagnoseRun]) -> str:
@@ -51,10 +47,12 @@ def how_sure(runs: Sequence[DiagnoseRun]) -> str:
     rows = [c for run in runs for c in run.tables.changes]
     prompts = max((c.prompts for c in rows), default=0)
     quick = any(run.config.get("quick") for run in runs)
+    own = any(run.config.get("prompts_file") for run in runs)
+    which = "your prompts" if own else "prompts that the update does not contain"
     text = (
-        f"Entropy is measured on {prompts} responses to prompts that the update does "
-        "not contain. Intervals are of these prompts: they hold for this update batch, "
-        "not for the next ones, which may drain otherwise and favour another remedy."
+        f"Entropy is measured on {prompts} responses to {which}. Intervals are of "
+        "these prompts: they hold for this update batch, not for the next ones, which "
+        "may drain otherwise and favour another remedy."
     )
     if quick:
         text += (
@@ -62,11 +60,6 @@ def how_sure(runs: Sequence[DiagnoseRun]) -> str:
             "linear range nor the influence of tokens is checked."
         )
     return text
-
-
-def _sure(point: Point) -> bool:
-    best = selected(point)
-    return best is not None and best.gain("entropy").low > 0
 
 
 def _tokens(run: DiagnoseRun, at: Subject) -> str:

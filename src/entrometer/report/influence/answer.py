@@ -77,7 +77,7 @@ def _words(batch: Interval, history: Interval, decay: Interval) -> tuple[str, st
     else:
         title = "this batch's effect on entropy is not seen beyond noise"
     sizes = [part.value for part in (batch, history, decay) if part.known]
-    if max(sizes) <= 0 or min(sizes) >= 0:
+    if batch.value * history.value >= 0:
         shares = [whole_percent(x / (sum(sizes) or 1.0)) for x in sizes]
         text = (
             f"To first order, the tokens of this batch make {shares[0]} of the step's "

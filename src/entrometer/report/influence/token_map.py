@@ -274,9 +274,8 @@ def response(answer: Answer, rate: float, scales: Sequence[Scale]) -> Markup:
 
 def _keys(answer: Answer) -> str:
     """Return what responses are ordered by: see `ORDERS`; the last is the advantage."""
-    influence = (answer.influence[o].value for o in OBJECTIVES)
-    keys = (*influence, answer.number, answer.advantage)
-    return " ".join(f"{x:.3g}" for x in keys)
+    influence = (f"{answer.influence[o].value:.3g}" for o in OBJECTIVES)
+    return " ".join([*influence, str(answer.number), f"{answer.advantage:.3g}"])
 
 
 def token(text: str, codes: str) -> str:
