@@ -10,6 +10,7 @@ from entrometer.cli import main
 from entrometer.experiments.requests import Worker
 from entrometer.runs.rows import read_tables
 from entrometer.runs.tables.kernel import KernelTables
+from entrometer.text import interval
 from tests.cli.conftest import CONFIG, at, quietly, strictly
 
 FEW = [
@@ -55,7 +56,8 @@ def test_text_has_the_whole_and_the_blocks(kernelled):
         for block in ("self", "prompt", "other"):
             row = rf"^checkpoint-2  {metric} +{block} +[+-]\d"
             assert re.search(row, text, re.MULTILINE)
-    assert f"{found.blocks[0].mean:+.3g} [" in text
+    first = found.blocks[0]
+    assert interval(first.mean, first.mean_low, first.mean_high) in text
 
 
 def test_json_has_the_small_tables(kernelled, capsys):

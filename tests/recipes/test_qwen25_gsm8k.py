@@ -143,6 +143,7 @@ def test_the_script_asks_for_what_the_recipe_says(name, said, capsys):
     save_config(qwen25_gsm8k(), runs / "train")
     for path in config.checkpoints:
         Path(path).mkdir(exist_ok=True)
+        (Path(path) / "config.json").write_text("{}")
     assert main([name, *verb(commands, name), "--print-config"]) == 0
     printed = json.loads(capsys.readouterr().out)
     assert printed == json.loads(json.dumps(asdict(config)))

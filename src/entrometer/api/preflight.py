@@ -25,14 +25,18 @@ _LEAST_PROMPTS = 8
 _TEMPLATES = ("chat_template.jinja", "chat_template.json")
 
 
-def preflight(config: CheckpointConfig, *, of_steps: bool = True) -> None:
+def preflight(
+    config: CheckpointConfig, *, of_steps: bool = True, elsewhere: bool = False
+) -> None:
     """Raise `InvalidValue` for a mistake that files and settings alone show.
 
     `of_steps`: the experiment takes optimizer steps; others grade fresh responses.
+    `elsewhere`: workers run it, on devices that this machine need not have.
     """
     for path in map(Path, config.checkpoints):
         _require_checkpoint(path, config, needs_optimizer=of_steps)
-    _require_device(config.device)
+    if not elsewhere:
+        _require_device(config.device)
     _require_interventions(config)
     judge = task(config.task, **config.task_settings())
     if isinstance(judge, Own):

@@ -41,7 +41,11 @@ def run(experiment: Experiment[Any, Any], arguments: Sequence[str]) -> int:
     if flags.print_config:
         print_json(config, indent=1)
         return 0
-    preflight(config, of_steps=not experiment.inside_training)
+    preflight(
+        config,
+        of_steps=not experiment.inside_training,
+        elsewhere=flags.engine == "ray",
+    )
     if flags.run is not None:
         require_own(experiment, flags.run)
     with Ticker() as ticker:

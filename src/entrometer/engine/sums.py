@@ -44,6 +44,7 @@ def running_sum(
         shard_bytes: Size of one file of a snapshot.
     """
     contained, total = _read_snapshot(snapshot, parts, device)
+    vectors: Vector = {}
     saved = time.monotonic()
     for place in range(contained, len(parts)):
         vectors = summand(place)
@@ -59,7 +60,9 @@ def running_sum(
             write_vectors(snapshot, total.items(), about=about, shard_bytes=shard_bytes)
             saved = time.monotonic()
     assert total is not None, "a sum has at least one part"
-    return total
+    # In the order of the summands: a snapshot has its own, in which a norm over all
+    # tensors would round otherwise.
+    return {name: total[name] for name in vectors}
 
 
 def added_up(

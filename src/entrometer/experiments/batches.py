@@ -54,7 +54,8 @@ def subject_of(
         path=str(path),
         base=config.policy,
         precision=config.precision,
-        device=str(as_device(config.device)),
+        # Only `auto` is resolved here: a cluster's driver may lack the workers' device.
+        device=str(as_device("auto")) if config.device == "auto" else config.device,
         weights=weights_key(path, config.policy),
         optimizer=optimizer_key(path / "optimizer.pt") if with_optimizer else "",
     )

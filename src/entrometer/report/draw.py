@@ -143,6 +143,8 @@ def axis_ends(
     One very wide interval would otherwise squeeze all markers into a point.
     """
     marked, other = marked[np.isfinite(marked)], other[np.isfinite(other)]
+    if not marked.size:
+        return -1.0, 1.0
     low, high = float(marked.min()), float(marked.max())
     reach = _BEYOND * (high - low) or np.inf
     first = max(low - reach, float(other.min(initial=low)))

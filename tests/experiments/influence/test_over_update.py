@@ -8,18 +8,25 @@ import pytest
 from entrometer.calculus import add, norm
 from entrometer.experiments.influence.plan import plan
 from entrometer.experiments.influence.requests import WithoutTokens
-from entrometer.experiments.requests import Worker
+from entrometer.experiments.requests import Recorded, Worker
 from entrometer.experiments.update import momentum_and_decay
 from entrometer.interventions import intervention
+from entrometer.runs import read_update, write_update
+from entrometer.runs.content import file_sha256
 
 
 @pytest.fixture
-def step(config):
+def step(config, tmp_path):
     """The recorded one, had its training had a bonus for entropy."""
     (point,) = plan(config)
     own = point.updates[0].step
+    # Without the weights of its own loss.
+    bare = replace(read_update(own.batch.path), alpha=None, gamma=None)
+    path = tmp_path / "bare.parquet"
+    write_update(path, bare)
     text = intervention("entropy-bonus:alpha=0.3").text
-    return replace(own, batch=replace(own.batch, intervention=text))
+    batch = Recorded(path=str(path), sha256=file_sha256(path), intervention=text)
+    return replace(own, batch=batch)
 
 
 def without(step, places):

@@ -29,7 +29,7 @@ def summarize(config: DiagnoseConfig, tables: DiagnoseTables) -> dict[str, Any]:
         "warnings": [
             *signal_warnings(tables.signal),
             *measure.warnings(tables),
-            *influence.warnings(tables),
+            *influence.warnings(config, tables),
             *compare.warnings(tables),
         ],
     }

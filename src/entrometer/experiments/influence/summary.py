@@ -4,6 +4,7 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from entrometer.experiments.config import CheckpointConfig
 from entrometer.experiments.influence.config import InfluenceConfig
 from entrometer.experiments.result_fields import (
     signal_sentences,
@@ -34,7 +35,7 @@ def summarize(config: InfluenceConfig, tables: InfluenceTables) -> dict[str, Any
             *findings(tables),
             *signal_sentences(tables.signal),
         ],
-        "warnings": [*signal_warnings(tables.signal), *warnings(tables)],
+        "warnings": [*signal_warnings(tables.signal), *warnings(config, tables)],
     }
 
 
@@ -46,12 +47,13 @@ def findings(tables: InfluenceTables) -> list[str]:
     ]
 
 
-def warnings(tables: InfluenceTables) -> list[str]:
+def warnings(config: CheckpointConfig, tables: InfluenceTables) -> list[str]:
     """Return the warnings of all updates, besides those on their signal."""
+    recorded = config.task == OWN and not config.reward
     of_updates = [
         f"{', '.join(name)}: {warning}"
         for name, parts in _updates(tables).items()
-        for warning in _warnings(parts, top_share(tables, *name))
+        for warning in _warnings(parts, top_share(tables, *name), recorded)
     ]
     return [*of_updates, *_overflowed(tables)]
 
@@ -115,7 +117,7 @@ def _concentration(share: float) -> str:
     return f"the top 1% of the tokens have {share:.0%} of all |influence| on entropy"
 
 
-def _warnings(parts: Parts, share: float) -> Iterator[str]:
+def _warnings(parts: Parts, share: float, recorded: bool) -> Iterator[str]:
     if abs(parts["entropy", "history"].value) > abs(parts["entropy", "batch"].value):
         yield (
             "momentum of earlier batches changes entropy more than this batch does, so "
@@ -134,7 +136,7 @@ def _warnings(parts: Parts, share: float) -> Iterator[str]:
             "recorded updates have no responses to these prompts, or the policies that "
             "sampled them are too far from this one; give --reward module:function."
         )
-    elif parts["reward", "batch"].responses < _FEW:
+    elif recorded and parts["reward", "batch"].responses < _FEW:
         yield (
             "rewards are known of recorded responses that are worth only "
             f"{parts['reward', 'batch'].responses:.0f} responses of this policy; give "
