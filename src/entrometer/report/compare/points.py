@@ -44,7 +44,7 @@ class Option:
     def observed(self) -> bool:
         """Whether its step was taken, and the observed changes are finite."""
         known = [row for row in self.rows.values() if not math.isnan(row.predicted)]
-        return all(math.isfinite(row.observed) for row in known)
+        return bool(known) and all(math.isfinite(row.observed) for row in known)
 
     def change(self, objective: str) -> Interval:
         """Return the observed change; the predicted one if the step was not taken."""
