@@ -116,10 +116,14 @@ def verdict(run: CompareRun, point: Point, *, with_share: bool = True) -> str:
     kept = best.gain("entropy")
     if kept.low > 0:
         return (
-            f"{best.name}, chosen on one half of the prompts, keeps more entropy than "
-            f"plain on the other half{_ratio(kept, change) * with_share}."
+            f"{best.name}, chosen on one half of the prompts, keeps {kept} nats per "
+            f"token more than the loss without it on the other half"
+            f"{_ratio(kept, change) * with_share}{_cost(best.gain('reward'))}."
         )
-    return "No remedy is distinguishable from plain here. " + _more(run, best, kept)
+    return (
+        "No remedy is distinguishable from the loss as it is. "
+        f"{_more(run, best, kept)}"
+    )
 
 
 def _more(run: CompareRun, best: Option, kept: Interval) -> str:
