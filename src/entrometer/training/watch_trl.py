@@ -5,7 +5,6 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from accelerate.utils import gather_object
 
 from entrometer.errors import EntrometerError, InvalidValue
 from entrometer.policy.sources import one_line
@@ -14,15 +13,13 @@ from entrometer.training.micro_batch import MicroBatch
 from entrometer.training.probes import (
     EffectiveSampleSize,
     Entropy,
+    GroupSignal,
     NoiseScale,
     PredictedChange,
 )
 from entrometer.training.recorder import Recorder
 
 logger = logging.getLogger(__name__)
-
-_EQUAL = 1e-3
-"""Largest advantage that rounding can make of equal rewards."""
 
 
 def watch(
@@ -83,27 +80,6 @@ def watch(
     trainer.__class__ = type(f"Watched{kind.__name__}", (Observed, kind), {})
     trainer.observe(instruments)
     return trainer
-
-
-class GroupSignal(Instrument):
-    """Logs `signal/groups`: the share of prompt groups whose rewards differ."""
-
-    def __init__(self) -> None:
-        self._rows: list[tuple[int, float]] = []
-
-    def micro_step(self, trainer: Any, micro: MicroBatch) -> None:
-        """Store the largest advantage of each response."""
-        largest = micro.advantage.abs().amax(dim=1).tolist()
-        self._rows += zip(micro.group.tolist(), largest, strict=True)
-
-    def update(self, trainer: Any, step: int) -> Mapping[str, float]:
-        """Return the share of the update's groups with a signal."""
-        rows: list[tuple[int, float]] = gather_object(self._rows)
-        self._rows = []
-        groups: dict[int, float] = {}
-        for group, advantage in rows:
-            groups[group] = max(groups.get(group, 0.0), advantage)
-        return {"signal/groups": float(np.mean([x > _EQUAL for x in groups.values()]))}
 
 
 class _IfPossible(Instrument):

@@ -121,8 +121,7 @@ def verdict(run: CompareRun, point: Point, *, with_share: bool = True) -> str:
             f"{_ratio(kept, change) * with_share}{_cost(best.gain('reward'))}."
         )
     return (
-        "No remedy is distinguishable from the loss as it is. "
-        f"{_more(run, best, kept)}"
+        f"No remedy is distinguishable from the loss as it is. {_more(run, best, kept)}"
     )
 
 

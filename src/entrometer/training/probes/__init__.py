@@ -2,6 +2,16 @@
 
 from entrometer.training.probes.noise_scale import NoiseScale
 from entrometer.training.probes.predicted_change import PredictedChange
-from entrometer.training.probes.update_batch import EffectiveSampleSize, Entropy
+from entrometer.training.probes.update_batch import (
+    EffectiveSampleSize,
+    Entropy,
+    GroupSignal,
+)
 
-__all__ = ["EffectiveSampleSize", "Entropy", "NoiseScale", "PredictedChange"]
+__all__ = [
+    "EffectiveSampleSize",
+    "Entropy",
+    "GroupSignal",
+    "NoiseScale",
+    "PredictedChange",
+]

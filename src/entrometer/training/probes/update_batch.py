@@ -1,4 +1,4 @@
-"""Probes of the update batch: its entropy, and its effective sample size."""
+"""Probes of the update batch: its entropy, effective sample size, and signal."""
 
 import math
 from collections.abc import Mapping
@@ -6,11 +6,15 @@ from typing import Any
 
 import numpy as np
 import torch
+from accelerate.utils import gather_object
 from torch import Tensor
 
 from entrometer.estimators import PromptSums, entropy
 from entrometer.training.instruments import Instrument
 from entrometer.training.micro_batch import MicroBatch
+
+_EQUAL = 1e-3
+"""Largest advantage that rounding can make of equal rewards."""
 
 
 class Entropy(Instrument):
@@ -88,3 +92,24 @@ class EffectiveSampleSize(Instrument):
 
 def _moments(x: Tensor) -> tuple[Tensor, Tensor]:
     return x.sum(), x.square().sum()
+
+
+class GroupSignal(Instrument):
+    """Logs `signal/groups`: the share of prompt groups whose rewards differ."""
+
+    def __init__(self) -> None:
+        self._rows: list[tuple[int, float]] = []
+
+    def micro_step(self, trainer: Any, micro: MicroBatch) -> None:
+        """Store the largest advantage of each response."""
+        largest = micro.advantage.abs().amax(dim=1).tolist()
+        self._rows += zip(micro.group.tolist(), largest, strict=True)
+
+    def update(self, trainer: Any, step: int) -> Mapping[str, float]:
+        """Return the share of the update's groups with a signal."""
+        rows: list[tuple[int, float]] = gather_object(self._rows)
+        self._rows = []
+        groups: dict[int, float] = {}
+        for group, advantage in rows:
+            groups[group] = max(groups.get(group, 0.0), advantage)
+        return {"signal/groups": float(np.mean([x > _EQUAL for x in groups.values()]))}
