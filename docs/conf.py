@@ -35,6 +35,8 @@ myst_heading_anchors = 3
 html_theme = "furo"
 html_title = "Entrometer"
 html_static_path = ["_static"]
+# A finished page, as it is: `entrometer demo` writes it.
+html_extra_path = ["example-diagnosis.html"]
 html_css_files = ["test.css"]
 
 autodoc_member_order = "bysource"

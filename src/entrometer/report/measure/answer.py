@@ -122,7 +122,7 @@ def _several(steps: Sequence[Step]) -> Answer:
     cards = [
         count_card(falls, count, "updates lower entropy beyond noise"),
         count_card(rises, count, "updates raise entropy beyond noise"),
-        estimate_card(lowest.change, _NATS, f"lowest change, of {lowest.curve.name}"),
+        estimate_card(lowest.change, _NATS, f"lowest change, by {lowest.curve.name}"),
     ]
     errors = [step.error for step in steps if math.isfinite(step.error)]
     if errors:
