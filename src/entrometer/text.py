@@ -57,7 +57,7 @@ def rounding(largest: float, standard_error: float) -> tuple[int, int]:
     """
     # Below 1e-300 the power of ten would underflow to 0.
     exponent = max(-300, math.floor(math.log10(largest)))
-    power = exponent if exponent < -4 or exponent > 5 else 0
+    power = exponent if exponent < -4 or exponent > 3 else 0
     smallest = max(standard_error / 10.0**power, 1e-12)
     return power, max(0, 1 - math.floor(math.log10(smallest)))
 
