@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from entrometer.runs import DamagedFile
-from entrometer.runs.parquet import lists_of, read_parquet
+from entrometer.runs.parquet import as_numpy, lists_of, read_parquet
 from entrometer.runs.parquet_pages import extent
 
 MIXED = pa.table(
@@ -142,3 +142,21 @@ def test_flipped_bytes_never_end_in_another_error(tmp_path, seed):
     path.write_bytes(raw)
     with suppress(DamagedFile):
         read(path)
+
+
+@pytest.mark.parametrize(
+    ("column", "expected"),
+    [
+        (pa.array([1, 2, 3]), np.array([1, 2, 3])),
+        (pa.array([1.5], pa.float32()), np.array([1.5], np.float32)),
+        (pa.array([True, False, True])[1:], np.array([False, True])),
+        (pa.chunked_array([[1], [2, 3]]), np.array([1, 2, 3])),
+        (pa.chunked_array([], pa.float64()), np.array([], np.float64)),
+        (pa.array([1, None]), np.array([1.0, np.nan])),
+        (pa.array(["a"]), np.array(["a"], object)),
+    ],
+)
+def test_a_column_is_an_array_of_its_type(column, expected):
+    found = as_numpy(column)
+    assert found.dtype == expected.dtype
+    np.testing.assert_array_equal(found, expected)

@@ -1,4 +1,6 @@
 import json
+import subprocess
+import sys
 from dataclasses import asdict, replace
 
 import numpy as np
@@ -71,6 +73,17 @@ def test_round_trip_keeps_every_value(tmp_path, batch, more):
     batch = replace(batch, **{name: tables(4 + i) for i, name in enumerate(more)})
     write_update(tmp_path / "u.parquet", batch)
     assert_same(read_update(tmp_path / "u.parquet"), batch)
+
+
+def test_reading_does_not_import_pandas(tmp_path, batch):
+    # Half a second of every command, mistakes too.
+    path = tmp_path / "update.parquet"
+    write_update(path, batch)
+    code = (
+        "import sys; from entrometer.runs import read_update;"
+        f"read_update({str(path)!r}); assert 'pandas' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
 
 
 def test_the_same_rows_give_the_same_bytes(tmp_path, batch):

@@ -12,7 +12,7 @@ from jaxtyping import Float
 from entrometer.errors import InvalidValue
 from entrometer.runs.atomic import DamagedFile
 from entrometer.runs.complete import newest_complete
-from entrometer.runs.parquet import read_parquet, write_parquet
+from entrometer.runs.parquet import as_numpy, read_parquet, write_parquet
 from entrometer.runs.untrusted import read_json
 
 Table = TypeVar("Table")
@@ -50,7 +50,7 @@ def read_columns(path: str | os.PathLike[str]) -> dict[str, Float[np.ndarray, "_
 def _to_columns(table: pa.Table) -> dict[str, Float[np.ndarray, "_"]]:
     if (table.schema.metadata or {}).get(_KEY) != _FORMAT:
         raise ValueError(f"its columns are {table.column_names}")
-    return {name: table[name].to_numpy() for name in table.column_names}
+    return {name: as_numpy(table[name]) for name in table.column_names}
 
 
 def read_table(kind: type[Table], paths: Iterable[str | os.PathLike[str]]) -> Table:
@@ -105,7 +105,7 @@ def read_metrics(path: str | os.PathLike[str]) -> Metrics:
 
 def _to_metrics(table: pa.Table) -> Metrics:
     return {
-        name: table[name].to_numpy().astype(np.float64) for name in table.column_names
+        name: as_numpy(table[name]).astype(np.float64) for name in table.column_names
     }
 
 

@@ -155,10 +155,10 @@ def from_lists(column: pa.ChunkedArray) -> tuple[np.ndarray, ...]:
     """Return the rows of a column of lists; integers as int64."""
     rows: list[np.ndarray] = []
     for chunk in column.chunks:
-        values = chunk.flatten().to_numpy(zero_copy_only=False)
+        values = as_numpy(chunk.flatten())
         if values.dtype.kind == "i":
             values = values.astype(np.int64)
-        ends = np.cumsum(chunk.value_lengths().to_numpy())
+        ends = np.cumsum(as_numpy(chunk.value_lengths()))
         rows += np.split(values, ends[:-1])
     return tuple(rows)
 
@@ -186,7 +186,22 @@ def from_table(table: pa.Table) -> dict[str, Any]:
 def _from_column(column: pa.ChunkedArray, kind: pa.DataType) -> Any:
     if pa.types.is_list(kind):
         return from_lists(column)
-    return tuple(column.to_pylist()) if pa.types.is_string(kind) else column.to_numpy()
+    return tuple(column.to_pylist()) if pa.types.is_string(kind) else as_numpy(column)
+
+
+def as_numpy(column: pa.Array | pa.ChunkedArray) -> np.ndarray:
+    """Return a column of numbers or truth values as an array, which may be shared."""
+    array = column
+    if isinstance(column, pa.ChunkedArray):
+        array = column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
+    is_bool, kind = pa.types.is_boolean(array.type), array.type
+    plain = is_bool or pa.types.is_integer(kind) or pa.types.is_floating(kind)
+    if not plain or array.null_count or not len(array):
+        return np.asarray(array.to_numpy(zero_copy_only=False))
+    # Not by `to_numpy`, which imports pandas if it is installed: half a second.
+    if is_bool:
+        return np.from_dlpack(array.cast(pa.uint8())).astype(bool)
+    return np.from_dlpack(array)
 
 
 @cache
