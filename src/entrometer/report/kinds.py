@@ -74,6 +74,8 @@ class Answer:
     text: str
     """One or two sentences with the numbers that matter."""
     cards: tuple[Card, ...] = ()
+    lines: tuple[tuple[str, str], ...] = ()
+    """Sentences with the question that each answers, in place of `text`."""
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,7 @@ def signal_cards(rows: Sequence[UpdateSignal], eta: float = math.nan) -> list[Ca
     cards = []
     if math.isnan(eta) or math.isclose(row.eta, eta, rel_tol=1e-6):
         cards.append(momentum_card(row))
-    label = "prompt groups have an advantage other than 0"
+    label = "prompt groups give a gradient: their rewards differ"
     return [*cards, count_card(row.groups_with_signal, row.groups, label)]
 
 

@@ -15,6 +15,8 @@ from entrometer.report.kinds import Answer, Card, Snippet
 from entrometer.report.numbers import Interval, rate
 from entrometer.runs.tables.compare import AS_TRAINED, Pair, chosen_remedy
 
+_NAMED = 5
+"""From this many minibatches on, the text does not name each one's remedy."""
 _NATS, _REWARD = UNITS["entropy"], UNITS["reward"]
 
 
@@ -115,10 +117,13 @@ def verdict(run: CompareRun, point: Point, *, with_share: bool = True) -> str:
         return "No remedy is predicted to keep more entropy."
     kept = best.gain("entropy")
     if kept.low > 0:
+        bought = best.gain("reward")
+        reward = f"; expected reward differs by {bought}" if bought.known else ""
         return (
-            f"{best.name}, chosen on one half of the prompts, keeps {kept} nats per "
-            f"token more than the loss without it on the other half"
-            f"{_ratio(kept, change) * with_share}{_cost(best.gain('reward'))}."
+            f"{best.name}: one step keeps {kept} nats per token more than the loss "
+            f"without it{_ratio(kept, change) * with_share}{reward}. It was chosen "
+            f"among {len(_remedies(point))} on one half of the prompts, and measured "
+            "on the other."
         )
     return (
         f"No remedy is distinguishable from the loss as it is. {_more(run, best, kept)}"
@@ -205,10 +210,12 @@ def _several(every: Sequence[Point]) -> Answer:
     cases = [(p, o) for p in every for o in _remedies(p)]
     saving = [c for c in cases if c[1].gain("entropy").low > 0]
     costly = [c for c in saving if c[1].gain("reward").high < 0]
-    chosen = [o for p in every if (o := selected(p))]
-    sure = [o for o in chosen if o.gain("entropy").low > 0]
+    chosen = [(p.name, o) for p in every if (o := selected(p))]
+    sure = [(name, o) for name, o in chosen if o.gain("entropy").low > 0]
     falls = sum(p.reference.change("entropy").high < 0 for p in every)
-    names = ", ".join(dict.fromkeys(o.name for o in sure))
+    gains = ", ".join(
+        f"{o.name} by {o.gain('entropy')} nats per token at {name}" for name, o in sure
+    )
     cards: tuple[Card, ...] = (
         count_card(falls, len(every), "minibatches on which plain lowers entropy"),
         count_card(len(saving), len(cases), "cases keep more entropy beyond noise"),
@@ -218,8 +225,9 @@ def _several(every: Sequence[Point]) -> Answer:
         f"the chosen remedy keeps entropy at {len(sure)} of {len(every)} minibatches"
     )
     text = (
-        f"Plain lowers entropy beyond noise at {falls} of {len(every)} "
-        f"minibatches. The remedy that one half of the prompts chooses keeps more "
-        f"entropy on the other half at {len(sure)}{f': {names}' if names else ''}."
+        f"Plain, the loss without a remedy, lowers entropy beyond noise at {falls} of "
+        f"{len(every)} minibatches. The remedy that one half of the prompts chooses "
+        f"keeps more entropy on the other half at {len(sure)}"
+        f"{f': {gains}' if len(sure) in range(1, _NAMED) else ''}."
     )
     return Answer(title, text, cards)

@@ -6,7 +6,12 @@ from entrometer.report import compare, influence, measure
 from entrometer.report.compare.answer import reference
 from entrometer.report.compare.frontier import frontier
 from entrometer.report.compare.gains import gains
-from entrometer.report.diagnose.answer import answer, how_sure, lines_to_paste
+from entrometer.report.diagnose.answer import (
+    answer,
+    how_sure,
+    lines_to_paste,
+    tokens_in_words,
+)
 from entrometer.report.diagnose.heading import heading
 from entrometer.report.influence import tokens
 from entrometer.report.influence.token_map import token_map
@@ -28,6 +33,7 @@ PARTS = PageParts[DiagnoseTables](
         Section("Try it", snippets=lines_to_paste),
         Section(
             "Which tokens",
+            words=tokens_in_words,
             tables=(tokens.draining_tokens,),
             tokens=token_map,
         ),

@@ -4,13 +4,13 @@ import math
 from collections.abc import Sequence
 
 from entrometer.report.cards import direction, estimate_card, whole_percent
-from entrometer.report.compare.answer import settings_to_paste, verdict
+from entrometer.report.compare.answer import selected, settings_to_paste, verdict
 from entrometer.report.compare.points import points
 from entrometer.report.diagnose.heading import DiagnoseRun
 from entrometer.report.kinds import Answer, Card, Snippet
 from entrometer.report.measure.answer import answer as measured
 from entrometer.report.measure.answer import steps_of
-from entrometer.report.numbers import Interval
+from entrometer.report.numbers import Interval, number
 from entrometer.report.plot import Subject
 from entrometer.report.signal import momentum_share, signal_cards
 from entrometer.runs.tables.influence import Balance, Group, top_share
@@ -28,13 +28,19 @@ def answer(run: DiagnoseRun) -> Answer | None:
         return change
     at = steps[0].curve.subject
     signal = [s for s in run.tables.signal if (s.checkpoint, s.update) == at[1:3]]
-    title, text = change.title, change.text
+    title = change.title
     seen = direction(steps[0].change) in ("falls", "rises")
     if seen and any(momentum_share(s) > _MOSTLY for s in signal):
         title += ", mostly by momentum"
-    sentences = [text, _tokens(run, at), _remedy(run, signal)]
+    lines = [
+        ("What happens", change.text),
+        ("Why", _cause(signal)),
+        ("What would help", _remedy(run, signal)),
+        ("How sure", _confidence(run)),
+    ]
     cards = [*change.cards[:1], *signal_cards(signal), *_reward(run, at)]
-    return Answer(title, " ".join(filter(None, sentences)), tuple(cards))
+    known = tuple((question, text) for question, text in lines if text)
+    return Answer(title, change.text, tuple(cards), known)
 
 
 def lines_to_paste(runs: Sequence[DiagnoseRun]) -> list[Snippet] | None:
@@ -62,10 +68,42 @@ def how_sure(runs: Sequence[DiagnoseRun]) -> str:
     return text
 
 
-def _tokens(run: DiagnoseRun, at: Subject) -> str:
+def _cause(signal: Sequence[UpdateSignal]) -> str:
+    if len(signal) != 1:
+        return ""
+    (row,) = signal
+    rest = row.predicted - row.momentum
+    text = (
+        f"Of the {number(row.predicted, 2)} nats per token that the slope predicts, "
+        f"AdamW's momentum, its average of earlier gradients, makes "
+        f"{number(row.momentum, 2)}, and this batch {number(rest, 2)}"
+    )
+    return text + (
+        "." if row.momentum * rest >= 0 else ": they work against one another."
+    )
+
+
+def _confidence(run: DiagnoseRun) -> str:
+    rows = run.tables.changes
+    prompts = max((c.prompts for c in rows), default=0)
+    quick = " Quick: the remedy is predicted, not tried." * bool(
+        run.config.get("quick")
+    )
+    return (
+        f"Intervals are 95%, over {prompts} prompts, for this one update batch; the "
+        f"next batch may differ.{quick}"
+    )
+
+
+def tokens_in_words(runs: Sequence[DiagnoseRun]) -> str | None:
+    """Return how few tokens move entropy, and of which kind; None for several runs."""
+    steps = [(run, step) for run in runs for step in steps_of(run)]
+    if len(steps) != 1:
+        return None
+    run, at = steps[0][0], steps[0][1].curve.subject
     share = top_share(run.tables, *at[1:3])
     if not math.isfinite(share):
-        return ""
+        return None
     kinds = [
         g
         for g in run.tables.groups
@@ -74,17 +112,17 @@ def _tokens(run: DiagnoseRun, at: Subject) -> str:
         and g.value_high < 0
     ]
     text = (
-        f"Of its own batch, 1% of the tokens have {whole_percent(share)} of all "
-        "|influence| on entropy"
+        "What momentum does is not of these tokens. Of what the batch itself does, 1% "
+        f"of its tokens have {whole_percent(share)}, counting both signs"
     )
     if kinds:
         most = min(kinds, key=lambda g: g.value)
-        text += f"; of all kinds of tokens, {_kind(most)} drain most"
+        text += f"; of all kinds of tokens, {_kind(most)} take most entropy"
     return text + "."
 
 
 def _kind(group: Group) -> str:
-    return f"those of kind “{group.name}” ({group.tokens} of them)"
+    return f"“{group.name}” ({group.tokens} of them)"
 
 
 def _remedy(run: DiagnoseRun, signal: Sequence[UpdateSignal]) -> str:
@@ -95,7 +133,11 @@ def _remedy(run: DiagnoseRun, signal: Sequence[UpdateSignal]) -> str:
         return ""
     # The share is of the change on half of the prompts; the answer begins with that on
     # all of them.
-    return verdict(run, every[0], with_share=False)
+    text, best = verdict(run, every[0], with_share=False), selected(every[0])
+    remedies = {r.settings: r.trl for r in run.tables.remedies}
+    if best and best.gain("entropy").low > 0 and remedies.get(best.name):
+        text += f" In TRL: {remedies[best.name]}."
+    return text
 
 
 def _reward(run: DiagnoseRun, at: Subject) -> list[Card]:

@@ -54,7 +54,7 @@ def heading(runs: Sequence[DiagnoseRun]) -> Plot | None:
     assert points is not None
     return Plot(
         "heading",
-        "Where entropy is heading",
+        "Entropy of the training, and the measured slope",
         "Entropy in nats per token against optimizer steps: the update batches of the "
         "training, the policy at the checkpoint, and the slope of the next step.",
         caption="Grey: entropy of the training's update batches, ± 2 standard errors. "

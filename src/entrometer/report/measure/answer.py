@@ -13,7 +13,7 @@ from entrometer.report.cards import (
 )
 from entrometer.report.kinds import Answer
 from entrometer.report.measure.curves import Curve, MeasureRun, best_precision, curves
-from entrometer.report.numbers import Interval, rate
+from entrometer.report.numbers import Interval, number
 from entrometer.report.signal import signal_cards
 
 _NATS = "nats per token"
@@ -72,11 +72,13 @@ def _one(run: MeasureRun, step: Step) -> Answer:
     way = direction(change)
     part = f" by {whole_percent(abs(change.value) / h)}" if h > 0 else ""
     title = "no change of entropy is seen beyond noise"
-    text = f"At {rate(step.eta)}, the training's learning rate, "
+    text = f"At the training's learning rate, {number(step.eta, 2)}, "
     if way in _VERBS:
         title = f"the next step {_VERBS[way]} entropy{part}"
         order = "" if step.observed else ", to first order"
-        text += f"one step {_VERBS[way]} entropy{part}{order}.{_halved(h, change)}"
+        start = f", from {number(h)} nats per token" if h > 0 else ""
+        text += f"one step {_VERBS[way]} entropy{part}{start}{order}."
+        text += _halved(h, change)
     else:
         text += "the 95% interval of the change contains 0."
     how = "observed" if step.observed else "to first order"
@@ -100,8 +102,8 @@ def _halved(entropy: float, change: Interval) -> str:
         return ""
     middle, first, last = (f"{x:,.0f}" for x in steps)
     return (
-        f" If every step did the same, half of it would be gone after {middle} steps "
-        f"(95%: {first} to {last})."
+        f" If every step took as much, half of that would be gone after {middle} steps "
+        f"(95%: {first} to {last}): arithmetic, not a forecast."
     )
 
 
