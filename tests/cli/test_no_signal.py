@@ -17,7 +17,7 @@ VERBS = [
     ("measure", SMALL),
     ("influence", FEW),
     ("kernel", KERNEL),
-    ("compare", FEW[:6]),
+    ("compare", [*FEW[:6], "--interventions", "entropy-bonus", "clip-higher"]),
 ]
 
 
@@ -126,7 +126,7 @@ def test_a1_another_reward_than_the_recorded_one_is_refused(trained, tmp_path, c
     [
         ("measure", SMALL, "the step moves nothing"),
         ("influence", FEW, "is not distinguishable from 0"),
-        ("compare", FEW[:6], "no verdict"),
+        (*VERBS[3], "no verdict"),
     ],
 )
 def test_what_moves_nothing_is_told_as_that(

@@ -119,7 +119,7 @@ def test_a_measurement_says_where_entropy_goes(slope, title):
         "entropy now",
     ]
     assert found.cards[-1].value == "5 of 8"
-    assert ("half of it would be gone" in found.text) == (slope < 0)
+    assert ("half of that would be gone" in found.text) == (slope < 0)
 
 
 def test_without_a_rate_near_the_trainings_the_slope_answers():

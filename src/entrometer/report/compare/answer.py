@@ -118,7 +118,8 @@ def verdict(run: CompareRun, point: Point, *, with_share: bool = True) -> str:
     kept = best.gain("entropy")
     if kept.low > 0:
         bought = best.gain("reward")
-        reward = f"; expected reward differs by {bought}" if bought.known else ""
+        sign = "+" * (bought.value > 0)
+        reward = f"; reward gains {sign}{bought}" if bought.known else ""
         return (
             f"{best.name}: one step keeps {kept} nats per token more than the loss "
             f"without it{_ratio(kept, change) * with_share}{reward}. It was chosen "

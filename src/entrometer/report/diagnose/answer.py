@@ -74,8 +74,8 @@ def _cause(signal: Sequence[UpdateSignal]) -> str:
     (row,) = signal
     rest = row.predicted - row.momentum
     text = (
-        f"Of the {number(row.predicted, 2)} nats per token that the slope predicts, "
-        f"AdamW's momentum, its average of earlier gradients, makes "
+        f"To first order the step changes entropy by {number(row.predicted, 2)} nats "
+        "per token. Of that, AdamW's momentum, its average of earlier gradients, makes "
         f"{number(row.momentum, 2)}, and this batch {number(rest, 2)}"
     )
     return text + (
@@ -86,7 +86,7 @@ def _cause(signal: Sequence[UpdateSignal]) -> str:
 def _confidence(run: DiagnoseRun) -> str:
     rows = run.tables.changes
     prompts = max((c.prompts for c in rows), default=0)
-    quick = " Quick: the remedy is predicted, not tried." * bool(
+    quick = " Quick: the step with the remedy was estimated, not taken." * bool(
         run.config.get("quick")
     )
     return (
