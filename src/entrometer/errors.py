@@ -108,3 +108,19 @@ def require_address(url: str) -> None:
             "expected an address without a user or password, got one with it; set "
             "VLLM_API_KEY instead"
         )
+
+
+def unknown_intervention(name: str, known: Iterable[str]) -> MissingKey:
+    """Return the error for an intervention that is not among the known ones."""
+    return MissingKey(
+        f"expected an intervention of {sorted(known)}, got {name!r}; name one of them, "
+        f"or register it.{nearest_name(name, known)}"
+    )
+
+
+def unknown_setting(key: str, name: str, settings: Iterable[str]) -> MissingKey:
+    """Return the error for a setting that the intervention `name` lacks."""
+    return MissingKey(
+        f"expected settings of {name!r}, of {list(settings)}, got {key!r}; name one of "
+        f"them.{nearest_name(key, settings)}"
+    )

@@ -5,9 +5,11 @@ Everything here is checked again where it is used; this module only says it soon
 
 import re
 from collections.abc import Iterator
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+from entrometer.api.remedies import require_names
 from entrometer.errors import InvalidValue
 from entrometer.experiments.config import CheckpointConfig
 from entrometer.runs import UpdateBatch, read_update, steps_taken, update_path
@@ -103,22 +105,29 @@ def _base(name: str, adapter: Path) -> Path:
 def _require_device(device: str) -> None:
     if device in ("auto", "cpu"):
         return
+    build = metadata.version("torch").partition("+")[2]
+    if device.startswith("cuda") and build == "cpu":
+        raise _no_device(device, f"torch {metadata.version('torch')} is without CUDA")
     import torch
 
     try:
         torch.empty(0, device=device)
     except (RuntimeError, AssertionError) as error:
-        why = (str(error).splitlines() or [""])[0]
-        raise InvalidValue(
-            f"expected a device of this machine, got {device!r} ({why}); give --device "
-            "cpu, or leave it out"
-        ) from error
+        raise _no_device(device, (str(error).splitlines() or [""])[0]) from error
+
+
+def _no_device(device: str, why: str) -> InvalidValue:
+    return InvalidValue(
+        f"expected a device of this machine, got {device!r} ({why}); give --device "
+        "cpu, or leave it out"
+    )
 
 
 def _require_interventions(config: CheckpointConfig) -> None:
     texts: tuple[str, ...] = getattr(config, "interventions", ())
     if not texts:
         return
+    require_names(texts)
     # This imports torch, but not the libraries of models.
     from entrometer.interventions import intervention
 

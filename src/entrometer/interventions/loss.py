@@ -10,7 +10,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from entrometer.errors import InvalidValue, MissingKey, ShapeMismatch, nearest_name
+from entrometer.errors import InvalidValue, ShapeMismatch, unknown_setting
 from entrometer.interventions.registry import Number, Remedy, remedy_of
 from entrometer.interventions.tables import TokenTables
 from entrometer.tokens import LossCoefficients, dr_grpo_mean, loss_coefficients
@@ -92,10 +92,7 @@ def intervention(text: str) -> Intervention:
     for pair in filter(None, rest.split(",")):
         key, _, value = pair.partition("=")
         if key not in settings:
-            raise MissingKey(
-                f"expected settings of {name!r}, of {list(settings)}, got {key!r}; "
-                f"name one of them.{nearest_name(key, settings)}"
-            )
+            raise unknown_setting(key, name, settings)
         settings[key] = _number(text, key, value, type(settings[key]))
         if key != MICRO_BATCH:
             _require_range(text, key, settings[key], remedy)

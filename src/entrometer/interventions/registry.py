@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 from torch import Tensor
 
-from entrometer.errors import InvalidValue, MissingKey, nearest_name
+from entrometer.errors import InvalidValue, unknown_intervention
 from entrometer.runs.content import code_key, is_users
 
 TokenLosses = Callable[..., Tensor]
@@ -129,10 +129,7 @@ def built_in_functions() -> dict[str, TokenLosses]:
 def remedy_of(name: str) -> Remedy:
     """Return the remedy registered as `name`."""
     if name not in _REMEDIES:
-        raise MissingKey(
-            f"expected an intervention of {intervention_names()}, got {name!r}; name "
-            f"one of them, or register it.{nearest_name(name, _REMEDIES)}"
-        )
+        raise unknown_intervention(name, _REMEDIES)
     return _REMEDIES[name]
 
 
