@@ -63,6 +63,12 @@ def _silent():
         yield
 
 
+@pytest.fixture
+def timed_once(monkeypatch):
+    """A dry run times every pass once: its plan is asked for, not a good estimate."""
+    monkeypatch.setattr("entrometer.experiments.cost._QUICK", 0.0)
+
+
 @pytest.fixture(autouse=True)
 def _generator():
     """A trainer seeds the global generator, and draws from it; and it warns."""

@@ -83,6 +83,7 @@ def test_json_has_every_table(compared, capsys):
     assert len(told["frontier"]) == 2 * 7
 
 
+@pytest.mark.usefixtures("timed_once")
 def test_dry_run_tells_the_plan_and_writes_nothing(trained, tmp_path, capsys):
     run = tmp_path / "run"
     arguments = ["compare", *at(trained, 2), "--run", str(run), *FEW]

@@ -53,6 +53,7 @@ def test_json_has_every_table_but_the_tokens(influenced, capsys):
     assert {"groups", "scores", "diagonals", "removals"} <= set(told)
 
 
+@pytest.mark.usefixtures("timed_once")
 def test_dry_run_tells_the_plan_and_writes_nothing(trained, tmp_path, capsys):
     run = tmp_path / "run"
     arguments = ["influence", *at(trained, 2), "--run", str(run), *FEW]

@@ -68,6 +68,7 @@ def test_json_has_the_small_tables(kernelled, capsys):
     assert {"blocks", "growth", "predictions", "sketches"} <= set(told)
 
 
+@pytest.mark.usefixtures("timed_once")
 def test_dry_run_tells_the_plan_and_writes_nothing(trained, tmp_path, capsys):
     run = tmp_path / "run"
     arguments = ["kernel", *at(trained, 2), "--run", str(run), *FEW]

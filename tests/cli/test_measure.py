@@ -217,6 +217,7 @@ def test_missing_report_packages_do_not_cost_the_results(measured, monkeypatch, 
     assert "pip install 'entrometer[report]'" in capsys.readouterr().err
 
 
+@pytest.mark.usefixtures("timed_once")
 def test_dry_run_tells_the_plan_and_writes_nothing(trained, tmp_path, capsys):
     run = tmp_path / "run"
     arguments = ["measure", *at(trained, 2), "--run", str(run), *SMALL]
