@@ -90,11 +90,13 @@ def test_ci_installs_by_hash_all_but_torch_and_the_project():
     lines = (ROOT / ".ci/run").read_text().splitlines()
     installs = [line for line in lines if re.search(r"pip install|hashed\[@\]", line)]
     bare = [line for line in installs if "hashed" not in line]
+    # uv, which installs the others, is of the lock too.
+    assert "--require-hashes --no-deps -r <(sed -n '/^uv==/" in bare.pop(0)
     assert [line.split("--quiet ")[1] for line in bare] == [
         f"torch{pins('constraints.txt')['torch']}",
         "--no-deps --no-build-isolation -e .",
     ]
-    assert "hashed=(" in installs[0]
-    assert "--require-hashes --no-deps" in installs[0]
+    assert "hashed=(" in installs[1]
+    assert "--require-hashes --no-deps" in installs[1]
     read = [line.split("-r ")[1] for line in installs if "[@]" in line]
     assert [name for name in read if name.endswith(".lock")] == list(LOCKS)
