@@ -25,29 +25,19 @@ PARTS = "import numpy, pyarrow.parquet, jaxtyping, tyro"
 """What a verb's settings and tables stand on."""
 
 
-@pytest.mark.parametrize("verb", [*VERBS, *experiment_names()])
-def test_help_needs_no_torch(verb):
-    _processor_seconds(_help(verb))
-
-
-@pytest.mark.parametrize("verb", ["", "diagnose"])
-def test_help_takes_little_more_than_its_parts(verb):
-    # The least of six, in turn: a slow machine lengthens both.
-    tries = [
-        (_processor_seconds(_help(verb)), _processor_seconds(PARTS)) for _ in range(6)
-    ]
-    own, parts = map(min, zip(*tries, strict=True))
-    assert own < 2 * parts
-    assert verb or own < 1
-
-
-def _help(verb: str) -> str:
-    return (
+@pytest.mark.parametrize("verb", ["", *VERBS, *experiment_names()])
+def test_help_takes_little_more_than_its_parts_and_no_torch(verb):
+    code = (
         "import sys; from entrometer.cli import main\n"
         f"try: main({[verb, '--help'] if verb else ['--help']!r})\n"
         "except SystemExit: pass\n"
         "assert 'torch' not in sys.modules and 'trl' not in sys.modules"
     )
+    # The least of six, in turn: a slow machine lengthens both.
+    tries = [(_processor_seconds(code), _processor_seconds(PARTS)) for _ in range(6)]
+    own, parts = map(min, zip(*tries, strict=True))
+    assert own < 2 * parts
+    assert verb or own < 1
 
 
 def _processor_seconds(code: str) -> float:

@@ -33,7 +33,7 @@ def _written() -> Iterator[tuple[str, list[str]]]:
     for path in _FILES.glob("*.py"):
         tree = ast.parse(path.read_text(encoding="utf-8"))
         constants = {
-            target.id: node.value.value
+            target.id: str(node.value.value)
             for node in tree.body
             if isinstance(node, ast.Assign) and isinstance(node.value, ast.Constant)
             for target in node.targets
@@ -44,8 +44,6 @@ def _written() -> Iterator[tuple[str, list[str]]]:
                 continue
             for call in node.decorator_list:
                 if isinstance(call, ast.Call) and ast.unparse(call.func) == "register":
-                    name = call.args[0]
-                    text = name.value if isinstance(name, ast.Constant) else None
-                    if isinstance(name, ast.Name):
-                        text = constants[name.id]
-                    yield str(text), [*(a.arg for a in node.args.kwonlyargs), _OF_ALL]
+                    named = ast.unparse(call.args[0])
+                    name = constants.get(named) or ast.literal_eval(named)
+                    yield name, [*(a.arg for a in node.args.kwonlyargs), _OF_ALL]
