@@ -11,7 +11,14 @@ from pkgutil import iter_modules
 from benchmarks.harness import Report
 from entrometer.errors import nearest_name
 
-SUPPORT = {"__main__", "enumerated", "harness", "real_policy", "toy_training"}
+SUPPORT = {
+    "__main__",
+    "command",
+    "enumerated",
+    "harness",
+    "real_policy",
+    "toy_training",
+}
 
 
 def names() -> list[str]:

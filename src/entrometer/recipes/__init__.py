@@ -6,12 +6,14 @@ from entrometer.errors import MissingKey, nearest_name
 from entrometer.recipes.qwen25_gsm8k import qwen25_gsm8k as qwen25_gsm8k
 from entrometer.recipes.reference import reference as reference
 from entrometer.recipes.reference import tiny_twin as tiny_twin
+from entrometer.recipes.workbench import workbench as workbench
 from entrometer.training.config import TrainConfig
 
 RECIPES: dict[str, Callable[[], TrainConfig]] = {
     "qwen25-gsm8k": qwen25_gsm8k,
     "reference": reference,
     "tiny-twin": tiny_twin,
+    "workbench": workbench,
 }
 
 
