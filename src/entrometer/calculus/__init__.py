@@ -14,6 +14,9 @@ from entrometer.calculus.derivatives import Tangents as Tangents
 from entrometer.calculus.derivatives import jvp as jvp
 from entrometer.calculus.derivatives import jvp2 as jvp2
 from entrometer.calculus.derivatives import vjp as vjp
+from entrometer.calculus.horizon import batch_directions as batch_directions
+from entrometer.calculus.horizon import horizon_directions as horizon_directions
+from entrometer.calculus.horizon import jackknife_horizons as jackknife_horizons
 from entrometer.calculus.kernels import inner_products as inner_products
 from entrometer.calculus.kernels import whiten as whiten
 from entrometer.calculus.sketch import Sketch as Sketch

@@ -1,5 +1,7 @@
 """NumPy and SciPy only: token tables in, estimates with their uncertainty out."""
 
+from entrometer.estimators.agreement import Agreement as Agreement
+from entrometer.estimators.agreement import agreement as agreement
 from entrometer.estimators.baselines import PositionBaseline as PositionBaseline
 from entrometer.estimators.baselines import PositionFit as PositionFit
 from entrometer.estimators.baselines import RidgeBaseline as RidgeBaseline
@@ -68,3 +70,8 @@ from entrometer.estimators.reward_change import (
 from entrometer.estimators.reward_change import (
     reward_slope_statistics as reward_slope_statistics,
 )
+from entrometer.estimators.two_way import TwoWay as TwoWay
+from entrometer.estimators.two_way import advised as advised
+from entrometer.estimators.two_way import pseudo_values as pseudo_values
+from entrometer.estimators.two_way import smallest_seen as smallest_seen
+from entrometer.estimators.two_way import two_way as two_way

@@ -183,7 +183,8 @@ def effective_samples(sums: PromptSums) -> float:
 
 def t_quantile(degrees_of_freedom: float, level: float = 0.95) -> float:
     """Return the two-sided Student quantile; NaN below one degree of freedom."""
-    if degrees_of_freedom < 1:
+    # Written so that NaN fails too.
+    if not degrees_of_freedom >= 1:
         return math.nan
     return float(stats.t.ppf(0.5 + level / 2, degrees_of_freedom))
 

@@ -64,6 +64,11 @@ class Influence:
     responses: int
     """Number of folds Q, of prompts and of responses of the evaluation batch."""
 
+    @property
+    def cells(self) -> Float[np.ndarray, "A Q"]:
+        r"""$I + Q\psi_q$: influence through each fold alone, whose mean is $I$."""
+        return np.asarray(self.value[:, None] + self.folds * self.fold_influence)
+
     def __getitem__(self, index: int) -> Estimate:
         """Return the influence of one token or group, t on Q - 1 degrees of freedom."""
         return Estimate.symmetric(
