@@ -38,6 +38,7 @@ CONFIG = replace(
 SMALL = [
     *("--prompts", "12"),
     *("--shard", "8"),
+    *("--batches", "1"),
     *("--curvature-prompts", "8"),
     *("--variance-prompts", "8"),
     *("--update-prompts", "4"),
@@ -50,6 +51,7 @@ SMALL = [
 FEW = [
     *("--prompts", "12"),
     *("--shard", "8"),
+    *("--batches", "1"),
     *("--folds", "4"),
     *("--past", "1"),
     *("--remove", "0.1"),

@@ -14,6 +14,7 @@ from tests.cli.conftest import CONFIG, at, quietly, strictly
 
 FEW = [
     *("--prompts", "16"),
+    *("--batches", "1"),
     *("--folds", "4"),
     *("--interventions", "entropy-bonus", "kl-cov", "clip-higher"),
 ]

@@ -17,7 +17,7 @@ VERBS = [
     ("measure", SMALL),
     ("influence", FEW),
     ("kernel", KERNEL),
-    ("compare", [*FEW[:6], "--interventions", "entropy-bonus", "clip-higher"]),
+    ("compare", [*FEW[:8], "--interventions", "entropy-bonus", "clip-higher"]),
 ]
 
 

@@ -46,6 +46,7 @@ def config(trained: Path) -> MeasureConfig:
         synthetic_batches=20,
         synthetic_size=8,
         shard=8,
+        batches=1,
     )
 
 

@@ -117,7 +117,8 @@ def test_a_measurement_keeps_to_its_device(config, settings, tmp_path):
 
 
 def test_influence_keeps_to_its_device(settings, tmp_path):
-    asked = InfluenceConfig(**settings, prompts=8, folds=4, past=1, remove=0.1)
+    few = {"prompts": 8, "folds": 4, "past": 1, "batches": 3}
+    asked = InfluenceConfig(**settings, **few, remove=0.1)
     require_equal(*passes_on_both(asked, tmp_path))
 
 

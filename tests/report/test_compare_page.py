@@ -156,7 +156,7 @@ def test_what_was_not_measured_is_a_dash(report, made):
     }
     page = report(CompareTables(**tables))
     assert page.count("svg") == 0
-    assert "Not measured here: gain over plain, frontier of reward" in page.text
+    assert "Not measured here: expected gains, gain over plain, frontier" in page.text
 
 
 def test_empty_tables_make_a_page(report):

@@ -21,7 +21,7 @@ from entrometer.api.settings import (
 )
 from entrometer.cli.flags import ExperimentFlags, parse
 from entrometer.errors import InvalidValue
-from entrometer.experiments.config import CheckpointConfig
+from entrometer.experiments.config import CheckpointConfig, NextBatchesConfig
 from entrometer.experiments.experiment import Experiment
 from entrometer.experiments.settings import read_settings, require_own, settings_of_file
 from entrometer.runs import verified
@@ -257,6 +257,19 @@ def _print_estimate(
     print(f"GPU-hours: {gpu_hours:.3g} on {plain(device)}")
     if estimate.timing is not None:
         print(_memory_line(config, estimate.timing, estimate))
+    if isinstance(config, NextBatchesConfig) and config.batches > 1:
+        print(_power_line(config.batches))
+
+
+def _power_line(batches: int) -> str:
+    # Loaded by the estimate already.
+    from entrometer.estimators import smallest_seen
+
+    return (
+        f"verdict: {batches} batches tell an expected change from 0 in 4 of 5 cases if "
+        f"it is at least {smallest_seen(batches):.2g} times the standard deviation of "
+        "a single batch's, with prompts enough that they add no noise of their own"
+    )
 
 
 def _memory_line(

@@ -148,9 +148,10 @@ def evaluation(config: ExperimentConfig, subject: Subject) -> tuple[Draw, ...]:
     rng = np.random.default_rng([0, config.seed])
     # One by one, so that a larger batch begins with the smaller one: the first elements
     # of an array of draws would depend on its size.
-    problems = np.array([rng.integers(config.problems) for _ in range(config.prompts)])
+    drawn = np.array([rng.integers(config.problems) for _ in range(config.prompts)])
+    problems = np.repeat(drawn, config.responses)
     seeds = response_seeds(config.seed, problems.tolist())
-    starts = range(0, config.prompts, config.shard)
+    starts = range(0, problems.size, config.shard)
     return tuple(
         draw(config, subject, problems[s], seeds[s], config.format_weight)
         for s in (slice(i, i + config.shard) for i in starts)

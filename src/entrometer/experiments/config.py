@@ -13,6 +13,9 @@ from entrometer.tasks.registry import Split
 
 PrecisionName = Literal["float32", "float64", "bfloat16"]
 
+_FARTHEST = 4
+"""Later updates are looked for among so many times as many as are needed."""
+
 _UPDATE = re.compile(r"recorded|sampled-\d{1,18}")
 
 
@@ -135,7 +138,11 @@ class ExperimentConfig(CheckpointConfig):
     next, or `sampled-N` for one sampled from the policy with seed N."""
 
     prompts: int = 256
-    """Prompts of the evaluation batch E, drawn with replacement, one response each."""
+    """Prompts of the evaluation batch E, drawn with replacement."""
+
+    responses: int = 1
+    """Responses to each of these prompts. Two or more make the effect on reward less
+    noisy: the baseline of a response is then the mean of the others to its prompt."""
 
     update_prompts: int = 8
     """Number of prompts of a sampled update batch."""
@@ -156,6 +163,7 @@ class ExperimentConfig(CheckpointConfig):
 
     AT_LEAST: ClassVar[dict[str, int]] = CheckpointConfig.AT_LEAST | {
         "prompts": 8,
+        "responses": 1,
         "update_prompts": 2,
         "update_responses": 2,
     }
@@ -181,3 +189,29 @@ class ExperimentConfig(CheckpointConfig):
     def recorded_steps(self, steps: int) -> list[int]:
         """Return [`steps` + 1], the step whose recorded batch is read; [] for none."""
         return [steps + 1] if "recorded" in self.updates else []
+
+
+@dataclass(frozen=True, kw_only=True)
+class NextBatchesConfig(ExperimentConfig):
+    """Settings of an experiment whose verdict is on the training's next batches."""
+
+    batches: int = 8
+    """Update batches that the verdict rests on: the first of `updates`, the training's
+    later ones as far as they were recorded, and others that are sampled. With 1 there
+    is no verdict on the next batches, and results are of one batch."""
+
+    AT_LEAST: ClassVar[dict[str, int]] = ExperimentConfig.AT_LEAST | {"batches": 1}
+
+    def recorded_steps(self, steps: int) -> list[int]:
+        """Return the steps whose recorded batches are read; some may not exist."""
+        first = super().recorded_steps(steps)
+        if self.updates[0] != "recorded":
+            return first
+        return [*first, *self.later_steps(steps)]
+
+    def later_steps(self, steps: int) -> range:
+        """Return the steps after the next one among which later batches are looked for.
+
+        More than are needed, because some may go over the same responses again.
+        """
+        return range(steps + 2, steps + 2 + _FARTHEST * (self.batches - 1))

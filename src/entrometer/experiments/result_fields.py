@@ -40,6 +40,11 @@ def update_signal(
     )
 
 
+def responses_in_words(count: int) -> str:
+    """Return `one response`, or a number of responses."""
+    return "one response" if count == 1 else f"{count} responses"
+
+
 def without_signal(rows: Sequence[UpdateSignal]) -> list[str]:
     """Return a sentence that names the updates whose advantages are all 0, if any."""
     names = [_name(row) for row in rows if row.groups_with_signal == 0]

@@ -87,6 +87,8 @@ class Batch:
     trained: TrainedLoss | None = None
     """Loss that the training recorded, to which interventions apply; None for plain
     Dr-GRPO."""
+    importance: Float[np.ndarray, " N"] | None = None
+    """Weight of each response of a batch that another policy sampled; else None."""
 
     @property
     def weights(self) -> GradientWeights:
@@ -137,7 +139,34 @@ class Batch:
         # A loss of its own replaces the training's; others change it.
         if self.trained is not None and not chosen.remedy.whole:
             alpha, gamma = self.trained.treated(alpha, gamma)
+        if self.importance is not None:
+            w = np.repeat(self.importance, self.rollouts.length)
+            alpha, gamma = w * alpha, w * gamma
         return replace(self, alpha=alpha, gamma=gamma)
+
+    def reweighted(self, log_weight: Float[np.ndarray, " N"]) -> "Batch":
+        r"""Return the batch as if the policy that is updated had sampled it.
+
+        Each response has the weight $w_i = N e^{x_i}/\sum_j e^{x_j}$, where $x$ is the
+        log of its probability by this policy over that by the one that sampled it.
+        """
+        # The largest is subtracted against overflow.
+        u = np.exp(log_weight - log_weight.max())
+        w = u * (u.size / u.sum())
+        at = np.repeat(w, self.rollouts.length)
+        return replace(
+            self,
+            alpha=at * self.alpha,
+            gamma=at * self.gamma,
+            log_ratio=np.zeros_like(self.log_ratio),
+            importance=w,
+        )
+
+    @property
+    def effective_share(self) -> float:
+        r"""$(\sum w)^2/(N\sum w^2)$ over responses; 1 if this policy sampled them."""
+        w = self.importance
+        return 1.0 if w is None else float(w.sum() ** 2 / (w.size * (w @ w)))
 
     @property
     def groups_with_signal(self) -> tuple[int, int]:
@@ -182,6 +211,8 @@ class Batch:
         columns = ("advantage", "log_ratio", "counted", "alpha", "gamma")
         chosen: dict[str, Any] = {name: getattr(self, name)[at] for name in columns}
         chosen["trained"] = self.trained and self.trained.rows(at)
+        if self.importance is not None:
+            chosen["importance"] = self.importance[rows]
         return replace(self, rollouts=self.rollouts.select(rows), **chosen)
 
 

@@ -24,6 +24,7 @@ def config(trained: Path) -> CompareConfig:
         eta=1e-5,
         precision="float64",
         shard=8,
+        batches=1,
     )
 
 

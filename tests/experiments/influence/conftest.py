@@ -25,6 +25,7 @@ def config(trained: Path) -> InfluenceConfig:
         format_weight=0.5,
         precision="float64",
         shard=8,
+        batches=1,
     )
 
 

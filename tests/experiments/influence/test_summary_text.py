@@ -9,7 +9,7 @@ from entrometer.experiments.influence.config import InfluenceConfig
 from entrometer.experiments.influence.summary import summarize
 from entrometer.runs.tables.influence import Balance, InfluenceTables, Removal, Token
 
-CONFIG = InfluenceConfig(checkpoints=("checkpoint-8",), prompts=64)
+CONFIG = InfluenceConfig(checkpoints=("checkpoint-8",), prompts=64, batches=1)
 
 
 def row(kind, **given):

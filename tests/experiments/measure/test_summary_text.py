@@ -10,7 +10,7 @@ from entrometer.experiments.measure.summary import summarize
 from entrometer.runs.tables.measure import Change, MeasureTables, Term, Variance
 from entrometer.runs.tables.signal import UpdateSignal
 
-CONFIG = MeasureConfig(checkpoints=("checkpoint-8",), prompts=64)
+CONFIG = MeasureConfig(checkpoints=("checkpoint-8",), prompts=64, batches=1)
 
 
 def row(kind, **given):

@@ -18,6 +18,12 @@ from entrometer.experiments.compare.slopes import (
     frontier,
     measured,
 )
+from entrometer.experiments.next_batches.collect import (
+    batch_changes,
+    expected_changes,
+    gain_agreement,
+    read_effects,
+)
 from entrometer.experiments.result_fields import estimate_fields, update_signal
 from entrometer.experiments.token_influence.gradients import by_objective
 from entrometer.experiments.token_influence.halves import OBJECTIVES, change
@@ -42,6 +48,10 @@ def collect(
         tables.frontier.extend(frontier(m, chosen, prices))
         tables.outcomes.extend(_outcomes(m, treated, chosen, store))
         tables.signal.append(_signal(m))
+        effects = read_effects(point, point.eta, store)
+        tables.expected.extend(expected_changes(effects))
+        tables.batches.extend(batch_changes(effects))
+        tables.agreement.extend(gain_agreement(effects, _predicted(m, treated)))
     tables.remedies.extend(_remedies(points, tables.outcomes))
     return tables
 
@@ -96,6 +106,26 @@ def _outcomes(
                     "below", distances.get(v) if objective == "reward" else None
                 ),
             )
+
+
+def _predicted(measured: Measured, treated: list[Batch]) -> dict[str, dict[str, float]]:
+    """Return the gains that influence predicts on the choosing half, by loss."""
+    rows = measured.slopes(treated)
+    select = np.eye(len(treated))
+    gains = rows.combined(select - select[0])
+    return {
+        objective: {
+            str(variant.intervention): float(x)
+            for variant, batch, x in zip(
+                measured.point.variants,
+                treated,
+                gains.changes(objective, CHOOSING).value,
+                strict=True,
+            )
+            if variant.tried and changed(batch, treated[0])
+        }
+        for objective in OBJECTIVES
+    }
 
 
 def _signal(measured: Measured) -> UpdateSignal:

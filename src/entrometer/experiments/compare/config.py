@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from entrometer.errors import InvalidValue
-from entrometer.experiments.config import ExperimentConfig
+from entrometer.experiments.config import NextBatchesConfig
 
 _MINIBATCH = re.compile(r"([1-9]\d*)/([1-9]\d*)")
 
 
 @dataclass(frozen=True, kw_only=True)
-class CompareConfig(ExperimentConfig):
+class CompareConfig(NextBatchesConfig):
     """Checkpoints, updates at each, and the interventions to compare there."""
 
     interventions: tuple[str, ...] = ()
@@ -36,7 +36,7 @@ class CompareConfig(ExperimentConfig):
     """Prices of entropy along the frontier; at 1, the summed influence on entropy
     weighs as much as that on reward."""
 
-    AT_LEAST: ClassVar[dict[str, int]] = ExperimentConfig.AT_LEAST | {"folds": 4}
+    AT_LEAST: ClassVar[dict[str, int]] = NextBatchesConfig.AT_LEAST | {"folds": 4}
 
     def __post_init__(self) -> None:
         super().__post_init__()

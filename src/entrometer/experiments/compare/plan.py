@@ -20,12 +20,18 @@ from entrometer.experiments.compare.requests import (
     InterventionInputs,
     InterventionLoss,
 )
+from entrometer.experiments.next_batches.plan import (
+    NextBatches,
+    next_batches,
+    pool,
+)
 from entrometer.experiments.requests import (
     Concentration,
     Draw,
     Forward,
     Minibatch,
     PolicyAfterStep,
+    Recorded,
     Request,
     Source,
     Step,
@@ -127,6 +133,10 @@ class PointPlan:
     """All strengths of all interventions; plain is the first."""
     trials: tuple[Trial, ...] = ()
     """Variants whose step is taken; plain is the first. Filled in by `follow_up`."""
+    next_batches: NextBatches | None = None
+    """Tried variants on several batches; None for a later minibatch."""
+    ahead: tuple[Request, ...] = ()
+    """Passes whose tables the losses read, of each of these batches."""
 
     @property
     def name(self) -> str:
@@ -145,6 +155,11 @@ class PointPlan:
         yield from (self.adjoint, self.carried)
         for trial in self.trials:
             yield from trial.requests()
+        if self.next_batches is not None:
+            for batch in self.next_batches.batches:
+                yield from batch.requests()
+            yield from self.ahead
+            yield from self.next_batches.requests()
 
 
 def plan(config: CompareConfig) -> list[PointPlan]:
@@ -193,6 +208,12 @@ def _point(
     plain = _treated(subject, whole, batch, seen, text)
     # Sampled at the policy that is updated: slopes are on-policy estimates there.
     gradients = folded(subject, scored_evaluation(config, subject), config.folds)
+    ahead: NextBatches | None = None
+    inputs: tuple[Request, ...] = ()
+    # The verdict is on whole updates: a later minibatch is at another policy for every
+    # batch, and one evaluation batch cannot serve them all.
+    if config.batches > 1 and parts == 1 and update == config.updates[0]:
+        ahead, inputs = _ahead(config, start, steps, chosen, gradients)
     return PointPlan(
         checkpoint=name,
         update=update,
@@ -211,12 +232,40 @@ def _point(
         adjoint=Adjoint(subject=subject, step=plain, gradients=gradients),
         carried=MomentumProducts(subject=subject, step=plain, gradients=gradients),
         variants=chosen,
+        next_batches=ahead,
+        ahead=inputs,
     )
+
+
+def _ahead(
+    config: CompareConfig,
+    subject: Subject,
+    steps: int,
+    chosen: Sequence[Variant],
+    gradients: tuple[FoldGradient, ...],
+) -> tuple[NextBatches | None, tuple[Request, ...]]:
+    """Return the passes for the tried variants on several batches, and their inputs."""
+    batches = pool(config, subject, config.updates[0], steps)
+    seen = [_inputs(subject, subject, batch.source) for batch in batches]
+    # A choice of tokens by influence would need that of every batch.
+    tried = [
+        v.intervention
+        for v in chosen
+        if v.tried and "influence" not in v.intervention.remedy.needs
+    ]
+    if any("concentration" in x.remedy.needs for x in tried):
+        seen = [
+            replace(x, concentration=Concentration(subject=subject, batch=b.source))
+            for x, b in zip(seen, batches, strict=True)
+        ]
+    losses = {str(x): [_loss(subject, s, x.text) for s in seen] for x in tried}
+    planned = next_batches(config, subject, batches, losses, gradients)
+    return planned, tuple(r for x in seen for r in x.requests()) if planned else ()
 
 
 def _minibatch(batch: Source, part: int, parts: int) -> Source:
     # The whole batch stays the request it is, so that its passes are shared.
-    if parts == 1 or isinstance(batch, Minibatch):
+    if parts == 1 or not isinstance(batch, Draw | Recorded):
         return batch
     return Minibatch(batch=batch, part=part, parts=parts)
 
@@ -236,19 +285,27 @@ def _treated(
     adjoint: Adjoint | None = None,
 ) -> Step:
     """Return the step that AdamW makes under an intervention."""
+    loss, limit = _loss(subject, seen, text, adjoint), whole.max_grad_norm
+    return Step(subject=subject, batch=batch, max_grad_norm=limit, loss=loss)
+
+
+def _loss(
+    subject: Subject,
+    seen: InterventionInputs,
+    text: str,
+    adjoint: Adjoint | None = None,
+) -> InterventionLoss:
     remedy = intervention(text).remedy
     # Only what the loss reads: its content key must not depend on anything else.
     if "concentration" not in remedy.needs:
         seen = replace(seen, concentration=None)
-    loss = InterventionLoss(
+    return InterventionLoss(
         intervention=text,
         inputs=seen,
         adjoint=adjoint if "influence" in remedy.needs else None,
         code=remedy.code,
         progress=read_progress(Path(subject.path)) if remedy.scheduled else 0.0,
     )
-    limit = whole.max_grad_norm
-    return Step(subject=subject, batch=batch, max_grad_norm=limit, loss=loss)
 
 
 def follow_up(

@@ -1,9 +1,14 @@
 """Advice: which setting keeps how much entropy, at what cost, and how sure that is."""
 
 from collections.abc import Iterator, Sequence
+from itertools import islice
 from typing import Any
 
 from entrometer.experiments.compare.config import CompareConfig
+from entrometer.experiments.next_batches.summary import (
+    next_batch_sentences,
+    next_batch_warnings,
+)
 from entrometer.experiments.result_fields import (
     signal_sentences,
     signal_warnings,
@@ -17,6 +22,7 @@ from entrometer.runs.tables.compare import (
     Remedy,
     chosen_remedy,
 )
+from entrometer.runs.tables.next_batches import advice
 from entrometer.tasks.own import OWN
 from entrometer.text import interval
 
@@ -31,21 +37,52 @@ def summarize(config: CompareConfig, tables: CompareTables) -> dict[str, Any]:
         "sentences": [
             *without_signal(tables.signal),
             _overview(config, tables),
+            *advised(tables),
             *findings(tables),
             *signal_sentences(tables.signal),
         ],
-        "warnings": [*signal_warnings(tables.signal), *warnings(tables)],
+        "warnings": [
+            *signal_warnings(tables.signal),
+            *warnings(tables),
+            *next_batch_warnings(tables.expected, names(tables), config.batches),
+        ],
     }
 
 
+def advised(tables: CompareTables) -> list[str]:
+    """Return what the next batches say, and how to use what they advise."""
+    remedies = {r.settings: r for r in tables.remedies}
+    names = dict.fromkeys(row.checkpoint for row in tables.expected)
+    found = [a for name in names if (a := advice(tables.expected, name))]
+    return [
+        *next_batch_sentences(tables.expected),
+        *(
+            f"{a.plain.checkpoint}: {_how_to_use(remedies[a.best.loss])}"
+            for a in found
+            if a.best and a.best.loss in remedies
+        ),
+    ]
+
+
 def findings(tables: CompareTables) -> list[str]:
-    """Return what plain changes at each point, and which remedy to use there."""
+    """Return what plain changes at each point; which remedy to use, if no batches tell.
+
+    One batch does not choose a remedy for the next ones, where those were measured.
+    """
     remedies = {r.settings: r for r in tables.remedies}
     silent = points_without_signal(tables)
+    judged = {row.checkpoint for row in tables.expected}
     return [
         f"{name}: {text}"
         for name, pairs in points_of(tables.outcomes).items()
-        for text in ([_NO_SIGNAL] if name in silent else _advice(pairs, remedies))
+        for text in (
+            [_NO_SIGNAL]
+            if name in silent
+            else islice(
+                _advice(pairs, remedies),
+                2 if pairs[0].entropy.checkpoint in judged else None,
+            )
+        )
     ]
 
 
@@ -57,6 +94,12 @@ def warnings(tables: CompareTables) -> list[str]:
         for name, pairs in points_of(tables.outcomes).items()
         for text in (() if name in silent else _warnings(pairs))
     ]
+
+
+def names(tables: CompareTables) -> list[str]:
+    """Return the checkpoints whose whole update was compared."""
+    whole = (o.checkpoint for o in tables.outcomes if o.minibatch == "1/1")
+    return list(dict.fromkeys(whole))
 
 
 def points_without_signal(tables: CompareTables) -> set[str]:

@@ -4,7 +4,7 @@ from dataclasses import dataclass, fields
 from typing import Any, ClassVar
 
 from entrometer.experiments.compare.config import CompareConfig
-from entrometer.experiments.config import ExperimentConfig
+from entrometer.experiments.config import NextBatchesConfig
 from entrometer.experiments.influence.config import InfluenceConfig
 from entrometer.experiments.measure.config import MeasureConfig
 
@@ -13,7 +13,7 @@ QUICK_PROMPTS = 64
 
 
 @dataclass(frozen=True, kw_only=True)
-class DiagnoseConfig(ExperimentConfig):
+class DiagnoseConfig(NextBatchesConfig):
     """Checkpoints, updates at each, and how much work to put into the answer."""
 
     interventions: tuple[str, ...] = ()
@@ -24,15 +24,16 @@ class DiagnoseConfig(ExperimentConfig):
     """Parts of the evaluation batch, by prompt, for standard errors."""
 
     quick: bool = False
-    """Answer in a minute: at most 64 prompts, remedies predicted and not tried, no
-    curvature and no check by removal."""
+    """Answer in a minute: at most 64 prompts, one update batch, remedies predicted and
+    not tried, no curvature and no check by removal."""
 
-    AT_LEAST: ClassVar[dict[str, int]] = ExperimentConfig.AT_LEAST | {"folds": 4}
+    AT_LEAST: ClassVar[dict[str, int]] = NextBatchesConfig.AT_LEAST | {"folds": 4}
 
     def __post_init__(self) -> None:
         if self.quick:
             # So that the run's settings say how many prompts it has.
             object.__setattr__(self, "prompts", min(self.prompts, QUICK_PROMPTS))
+            object.__setattr__(self, "batches", 1)
         super().__post_init__()
 
     @property
@@ -41,7 +42,8 @@ class DiagnoseConfig(ExperimentConfig):
         curvature = 0 if self.quick else MeasureConfig.curvature_prompts
         # The fewest resampled batches: the page shows no study of errors.
         return MeasureConfig(
-            **self._shared,
+            # `compare` has plain's batches among those of the other losses.
+            **self._shared | {"batches": 1},
             curvature_prompts=curvature,
             variance_prompts=0,
             synthetic_batches=2,
@@ -51,7 +53,8 @@ class DiagnoseConfig(ExperimentConfig):
     def influence(self) -> InfluenceConfig:
         """Settings of `influence`."""
         remove = 0.0 if self.quick else InfluenceConfig.remove
-        return InfluenceConfig(**self._shared, folds=self.folds, remove=remove)
+        shared = self._shared | {"batches": 1}
+        return InfluenceConfig(**shared, folds=self.folds, remove=remove)
 
     @property
     def compare(self) -> CompareConfig:
@@ -67,4 +70,4 @@ class DiagnoseConfig(ExperimentConfig):
     @property
     def _shared(self) -> dict[str, Any]:
         # Equal settings make equal requests: the experiments share their passes.
-        return {f.name: getattr(self, f.name) for f in fields(ExperimentConfig)}
+        return {f.name: getattr(self, f.name) for f in fields(NextBatchesConfig)}

@@ -69,11 +69,14 @@ def collect(
 ) -> DiagnoseTables:
     """Return the tables of all three experiments, and the training's curve."""
     plans = Plans.of(points)
+    compared = collect_compare(config.compare, plans.compare, store)
     tables: dict[str, Any] = {
-        **vars(collect_compare(config.compare, plans.compare, store)),
         **vars(collect_influence(config.influence, plans.influence, store)),
+        **vars(compared),
         # Last, because the table `signal` is its own.
         **vars(collect_measure(config.measure, plans.measure, store)),
+        "expected": compared.expected,
+        "batches": compared.batches,
     }
     curve = [row for p in plans.measure for row in _curve(p.name, Path(p.subject.path))]
     return DiagnoseTables(**tables, curve=curve)

@@ -6,6 +6,7 @@ from entrometer.experiments.compare import summary as compare
 from entrometer.experiments.diagnose.config import DiagnoseConfig
 from entrometer.experiments.influence import summary as influence
 from entrometer.experiments.measure import summary as measure
+from entrometer.experiments.next_batches.summary import next_batch_warnings
 from entrometer.experiments.result_fields import (
     signal_sentences,
     signal_warnings,
@@ -20,6 +21,7 @@ def summarize(config: DiagnoseConfig, tables: DiagnoseTables) -> dict[str, Any]:
         "title": "What drains entropy, and what would help",
         "sentences": [
             *without_signal(tables.signal),
+            *compare.advised(tables),
             measure.finding(tables),
             *signal_sentences(tables.signal),
             *influence.findings(tables),
@@ -31,18 +33,22 @@ def summarize(config: DiagnoseConfig, tables: DiagnoseTables) -> dict[str, Any]:
             *measure.warnings(tables),
             *influence.warnings(config, tables),
             *compare.warnings(tables),
+            *next_batch_warnings(
+                tables.expected, compare.names(tables), config.batches
+            ),
         ],
     }
 
 
 def _extent(config: DiagnoseConfig) -> str:
     text = (
-        "This is about the updates named here, not about the next ones: another batch "
-        "at the same checkpoint may drain otherwise and favour another remedy."
+        "What is said of `recorded` or `sampled-N` is about that batch: another one at "
+        "the same checkpoint may drain otherwise and favour another remedy."
     )
     if config.quick:
         text += (
-            " Quick: remedies are predicted and not tried, and whether the learning "
-            "rate is in the linear range is not measured; leave out --quick for both."
+            " Quick: one batch, so no verdict on the next ones; remedies are predicted "
+            "and not tried, and whether the learning rate is in the linear range is "
+            "not measured; leave out --quick for all three."
         )
     return text

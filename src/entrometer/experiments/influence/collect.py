@@ -14,6 +14,11 @@ from entrometer.experiments.influence.plan import CheckpointPlan
 from entrometer.experiments.influence.removals import removals
 from entrometer.experiments.influence.scores import diagonals, scores
 from entrometer.experiments.influence.tables import Updated, numbered, updated
+from entrometer.experiments.next_batches.collect import (
+    batch_changes,
+    expected_changes,
+    read_effects,
+)
 from entrometer.experiments.result_fields import estimate_fields, update_signal
 from entrometer.experiments.token_influence.gradients import by_objective
 from entrometer.experiments.token_influence.halves import OBJECTIVES, contributions
@@ -69,6 +74,9 @@ def collect(
             tables.scores.extend(scores(update, config.seed, store))
             tables.diagonals.extend(diagonals(update, store))
             tables.removals.extend(removals(update, store))
+        effects = read_effects(point, point.eta, store)
+        tables.expected.extend(expected_changes(effects))
+        tables.batches.extend(batch_changes(effects))
     return tables
 
 

@@ -5,11 +5,11 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from entrometer.errors import InvalidValue
-from entrometer.experiments.config import ExperimentConfig
+from entrometer.experiments.config import NextBatchesConfig
 
 
 @dataclass(frozen=True, kw_only=True)
-class InfluenceConfig(ExperimentConfig):
+class InfluenceConfig(NextBatchesConfig):
     """Settings of a measurement of every token's influence."""
 
     folds: int = 8
@@ -24,7 +24,7 @@ class InfluenceConfig(ExperimentConfig):
     eta: float = 0.0
     """Learning rate of the steps that check influence by removal; 0: the training's."""
 
-    AT_LEAST: ClassVar[dict[str, int]] = ExperimentConfig.AT_LEAST | {
+    AT_LEAST: ClassVar[dict[str, int]] = NextBatchesConfig.AT_LEAST | {
         "folds": 2,
         "past": 0,
     }

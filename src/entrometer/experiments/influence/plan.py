@@ -18,6 +18,7 @@ from entrometer.experiments.influence.requests import (
     DecodeTokens,
     PastBatchProducts,
 )
+from entrometer.experiments.next_batches.plan import NextBatches, plain_batches
 from entrometer.experiments.requests import (
     Concentration,
     Draw,
@@ -86,10 +87,16 @@ class CheckpointPlan:
     """The evaluation batch at the checkpoint, in shards."""
     gradients: tuple[FoldGradient, ...]
     updates: tuple[UpdatePlan, ...]
+    next_batches: NextBatches | None
 
     def read_batch(self, store: Path) -> Evaluation:
         """Return the evaluation batch with log-probs S and entropies H, in folds."""
         return self.gradients[0].read_batch(store)
+
+    @property
+    def checkpoint(self) -> str:
+        """Name of the checkpoint, as the rows of its next batches have it."""
+        return self.name
 
     def requests(self) -> Iterator[Request]:
         """Yield all passes, each after those it depends on."""
@@ -102,6 +109,8 @@ class CheckpointPlan:
         yield from self.gradients
         for update in self.updates:
             yield from update.requests()
+        if self.next_batches is not None:
+            yield from self.next_batches.requests()
 
 
 def plan(config: InfluenceConfig) -> list[CheckpointPlan]:
@@ -129,6 +138,7 @@ def _checkpoint(config: InfluenceConfig, path: Path, name: str) -> CheckpointPla
             _update(config, name, step_of(config, subject, name, steps), gradients)
             for name in config.updates
         ),
+        next_batches=plain_batches(config, subject, steps, gradients),
     )
 
 

@@ -6,7 +6,12 @@ from typing import Any
 
 from entrometer.experiments.config import CheckpointConfig
 from entrometer.experiments.influence.config import InfluenceConfig
+from entrometer.experiments.next_batches.summary import (
+    next_batch_sentences,
+    next_batch_warnings,
+)
 from entrometer.experiments.result_fields import (
+    responses_in_words,
     signal_sentences,
     signal_warnings,
     without_signal,
@@ -33,9 +38,18 @@ def summarize(config: InfluenceConfig, tables: InfluenceTables) -> dict[str, Any
             *without_signal(tables.signal),
             _overview(config, tables, len(_updates(tables))),
             *findings(tables),
+            *next_batch_sentences(tables.expected),
             *signal_sentences(tables.signal),
         ],
-        "warnings": [*signal_warnings(tables.signal), *warnings(config, tables)],
+        "warnings": [
+            *signal_warnings(tables.signal),
+            *warnings(config, tables),
+            *next_batch_warnings(
+                tables.expected,
+                list(dict.fromkeys(row.checkpoint for row in tables.balance)),
+                config.batches,
+            ),
+        ],
     }
 
 
@@ -76,7 +90,8 @@ def _overview(config: InfluenceConfig, tables: InfluenceTables, updates: int) ->
         f"Effect of each of {len(tables.tokens)} tokens in {len(tables.responses)} "
         f"responses of {updates} update batch{'es' if updates != 1 else ''} on entropy"
         + (f" and on expected reward{of_task}" if any(worth) else "")
-        + f", measured on {config.prompts} prompts with one response each, in "
+        + f", measured on {config.prompts} prompts with "
+        f"{responses_in_words(config.responses)} each, in "
         f"{config.folds} folds, in {config.precision}."
         + (f" {_of_recorded(worth)}" if recorded else "")
     )

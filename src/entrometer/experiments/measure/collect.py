@@ -26,6 +26,11 @@ from entrometer.experiments.measure.tables import (
     read_evaluation_batch,
     read_update_effect,
 )
+from entrometer.experiments.next_batches.collect import (
+    batch_changes,
+    expected_changes,
+    read_effects,
+)
 from entrometer.experiments.result_fields import estimate_fields, update_signal
 from entrometer.policy.loading import load_tokenizer
 from entrometer.runs.columns import read_columns
@@ -58,6 +63,10 @@ def collect(
             tables.variances.extend(variances(effect, store))
             tables.needed.extend(needed(effect))
             tables.errors.extend(errors(config, effect))
+        eta = nearest_eta(point.learning_rate, sorted(point.updates[0].changes))
+        effects = read_effects(point, eta, store)
+        tables.expected.extend(expected_changes(effects))
+        tables.batches.extend(batch_changes(effects))
     return tables
 
 

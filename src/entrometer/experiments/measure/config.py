@@ -5,11 +5,11 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from entrometer.errors import InvalidValue
-from entrometer.experiments.config import ExperimentConfig
+from entrometer.experiments.config import NextBatchesConfig
 
 
 @dataclass(frozen=True, kw_only=True)
-class MeasureConfig(ExperimentConfig):
+class MeasureConfig(NextBatchesConfig):
     """One or more checkpoints, the updates to measure at each, and on what samples."""
 
     etas: tuple[float, ...] = ()
@@ -27,7 +27,7 @@ class MeasureConfig(ExperimentConfig):
     synthetic_size: int = 256
     """Prompts per resampled batch in the study of the prediction's errors."""
 
-    AT_LEAST: ClassVar[dict[str, int]] = ExperimentConfig.AT_LEAST | {
+    AT_LEAST: ClassVar[dict[str, int]] = NextBatchesConfig.AT_LEAST | {
         "curvature_prompts": 0,
         "variance_prompts": 0,
         "synthetic_batches": 1,

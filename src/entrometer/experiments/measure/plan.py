@@ -8,6 +8,7 @@ from pathlib import Path
 from entrometer.experiments import batches
 from entrometer.experiments.measure.config import MeasureConfig
 from entrometer.experiments.measure.requests import OneBatch, Products
+from entrometer.experiments.next_batches.plan import NextBatches, plain_batches
 from entrometer.experiments.requests import (
     Draw,
     Forward,
@@ -17,7 +18,11 @@ from entrometer.experiments.requests import (
     Step,
     Subject,
 )
+from entrometer.experiments.token_influence.requests import FoldGradient, folded
 from entrometer.policy.checkpoint import read_schedule
+
+FOLDS = 8
+"""Parts of the evaluation batch, by prompt, for the verdict on the next batches."""
 
 AROUND = (0.25, 0.5, 1.0, 2.0)
 """Default learning rates, as multiples of the training's."""
@@ -51,6 +56,14 @@ class CheckpointPlan:
     along: tuple[Jvp, ...]
     """Its derivatives along the steps of all updates at once, in their order."""
     updates: tuple[UpdatePlan, ...]
+    gradients: tuple[FoldGradient, ...]
+    """Gradients of its entropy by fold; empty without next batches."""
+    next_batches: NextBatches | None
+
+    @property
+    def checkpoint(self) -> str:
+        """Name of the checkpoint, as the rows of its next batches have it."""
+        return self.name
 
     def requests(self) -> Iterator[Request]:
         """Yield all passes, each after those it depends on."""
@@ -66,6 +79,9 @@ class CheckpointPlan:
                 yield from update.changes[eta]
             yield from update.curvature
             yield from update.variance
+        if self.next_batches is not None:
+            yield from self.gradients
+            yield from self.next_batches.requests()
 
 
 def plan(config: MeasureConfig) -> list[CheckpointPlan]:
@@ -87,6 +103,13 @@ def _checkpoint(config: MeasureConfig, path: Path, name: str) -> CheckpointPlan:
         here[: math.ceil(prompts / config.shard)]
         for prompts in (config.curvature_prompts, config.variance_prompts)
     )
+
+    gradients: tuple[FoldGradient, ...] = ()
+    ahead = None
+    if config.batches > 1:
+        prompts = {problem for draw in draws for problem in draw.problems}
+        gradients = folded(subject, draws, min(FOLDS, len(prompts)))
+        ahead = plain_batches(config, subject, steps, gradients)
 
     def update(name: str, step: Step) -> UpdatePlan:
         after = {e: tuple(replace(h, step=step, eta=e) for h in here) for e in etas}
@@ -113,4 +136,6 @@ def _checkpoint(config: MeasureConfig, path: Path, name: str) -> CheckpointPlan:
         # One pass for all updates: the primal is computed once.
         along=tuple(Jvp(subject=subject, rollouts=d, steps=steps_of) for d in draws),
         updates=tuple(map(update, config.updates, steps_of)),
+        gradients=gradients if ahead else (),
+        next_batches=ahead,
     )

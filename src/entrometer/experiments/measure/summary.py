@@ -6,7 +6,12 @@ from typing import Any
 
 from entrometer.experiments.measure.collect import nearest_eta
 from entrometer.experiments.measure.config import MeasureConfig
+from entrometer.experiments.next_batches.summary import (
+    next_batch_sentences,
+    next_batch_warnings,
+)
 from entrometer.experiments.result_fields import (
+    responses_in_words,
     signal_sentences,
     signal_warnings,
     without_signal,
@@ -26,9 +31,14 @@ def summarize(config: MeasureConfig, tables: MeasureTables) -> dict[str, Any]:
             *without_signal(tables.signal),
             _measured(config, [term for term, _ in _updates(tables)]),
             finding(tables),
+            *next_batch_sentences(tables.expected),
             *signal_sentences(tables.signal),
         ],
-        "warnings": [*signal_warnings(tables.signal), *warnings(tables)],
+        "warnings": [
+            *signal_warnings(tables.signal),
+            *warnings(tables),
+            *next_batch_warnings(tables.expected, _names(tables), config.batches),
+        ],
     }
 
 
@@ -54,14 +64,18 @@ def _updates(tables: MeasureTables) -> list[tuple[Term, list[Change]]]:
     ]
 
 
+def _names(tables: MeasureTables) -> list[str]:
+    return list(dict.fromkeys(term.checkpoint for term in tables.terms))
+
+
 def _measured(config: MeasureConfig, terms: Sequence[Term]) -> str:
     names = list(dict.fromkeys(term.checkpoint for term in terms))
     return (
         f"Change of entropy by one AdamW step at {len(names)} "
         f"checkpoint{'s' * (len(names) != 1)} ({', '.join(names)}), for {len(terms)} "
         f"update batch{'es' * (len(terms) != 1)} on {config.task}: measured on "
-        f"{config.prompts} prompts with one response each, in {config.precision}, and "
-        "predicted from the same samples."
+        f"{config.prompts} prompts with {responses_in_words(config.responses)} each, "
+        f"in {config.precision}, and predicted from the same samples."
     )
 
 

@@ -22,6 +22,7 @@ from entrometer.experiments.requests.request import Worker as Worker
 from entrometer.experiments.requests.responses import Draw as Draw
 from entrometer.experiments.requests.responses import Minibatch as Minibatch
 from entrometer.experiments.requests.responses import Recorded as Recorded
+from entrometer.experiments.requests.responses import Reweighted as Reweighted
 from entrometer.experiments.requests.responses import Source as Source
 from entrometer.experiments.requests.responses import read_batch as read_batch
 from entrometer.experiments.requests.responses import read_draws as read_draws

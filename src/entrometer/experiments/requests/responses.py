@@ -35,6 +35,7 @@ from entrometer.runs import (
     response_seeds,
     write_rollouts,
 )
+from entrometer.runs.columns import read_columns
 from entrometer.runs.parquet import list_values
 from entrometer.tasks import Problem, Task, task
 from entrometer.tasks.own import Own
@@ -241,7 +242,43 @@ class Minibatch(_Grouped):
         return replace(self, batch=batch)
 
 
-Source = Draw | Recorded | Minibatch
+@dataclass(frozen=True, kw_only=True)
+class Reweighted(_Grouped):
+    """A recorded batch of a later policy, with weights as if this policy sampled it."""
+
+    batch: Recorded
+    here: Request
+    """Table with S of its tokens under this policy."""
+
+    @property
+    def group(self) -> np.ndarray:
+        """Prompt group of each response."""
+        return self.batch.group
+
+    @property
+    def longest(self) -> int:
+        """Length limit of a response in the training, in tokens."""
+        return self.batch.longest
+
+    def response_tokens(self, store: Path) -> int:
+        """Return the number of tokens of the file's responses."""
+        return self.batch.response_tokens(store)
+
+    def read(self, store: Path) -> Batch:
+        """Return the batch with its weights."""
+        update = read_update(self.batch.path)
+        batch = recorded_batch(update, self.batch.intervention or PLAIN)
+        ends = np.cumsum(batch.rollouts.length)[:-1]
+        S = np.split(read_columns(self.here.path(store))["S"].astype(np.float64), ends)
+        # Against the policy that sampled, from which the update's may have moved.
+        log_weight = [
+            x.sum() - old.astype(np.float64).sum()
+            for x, old in zip(S, update.S_old, strict=True)
+        ]
+        return batch.reweighted(np.array(log_weight))
+
+
+Source = Draw | Recorded | Minibatch | Reweighted
 """Where an update batch comes from."""
 
 
@@ -262,6 +299,8 @@ def read_batch(batch: Responses, store: Path) -> Batch:
     """Return an update batch with its token weights, from its file or the store."""
     if isinstance(batch, Minibatch):
         return read_batch(batch.batch, store).minibatch(batch.part, batch.parts)
+    if isinstance(batch, Reweighted):
+        return batch.read(store)
     if isinstance(batch, Draw | DrawnResponses):
         return sampled_batch(read_rollouts(batch.path(store)))
     assert isinstance(batch, Recorded), batch

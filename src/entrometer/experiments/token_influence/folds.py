@@ -11,6 +11,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from entrometer.estimators import PromptSums, Responses, Tables
+from entrometer.estimators.reward_change import RewardBaseline
 from entrometer.runs import Rollouts
 from entrometer.runs.rollouts import RECORDED
 
@@ -122,6 +123,17 @@ class Evaluation:
         """Weight and weighted sum of rewards of each prompt."""
         weight, prompt = self.weight, self.responses.prompt
         return PromptSums.of(prompt, responses=weight, r=weight * self.reward)
+
+    @cached_property
+    def reward_baseline(self) -> RewardBaseline:
+        """Baseline of rewards: by prompt, if the policy answered each twice or more."""
+        prompts, count = np.unique(
+            self.rollouts.prompt[self.weight * self.sampled == 1], return_counts=True
+        )
+        every = np.unique(self.rollouts.prompt[self.weight > 0]).size
+        paired = prompts.size == every and bool((count > 1).all())
+        on_policy = bool((self.sampled == 1).all())
+        return "group" if paired and on_policy else "batch"
 
     @cached_property
     def has_reward(self) -> bool:

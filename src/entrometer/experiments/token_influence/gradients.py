@@ -71,7 +71,7 @@ def objective_weights(batch: Evaluation) -> tuple[GradientWeights, ...]:
             responses,
             batch.reward,
             batch.scored,
-            baseline="batch",
+            baseline=batch.reward_baseline,
             weight=batch.weight,
         )
     return (

@@ -111,4 +111,4 @@ def change(
         some.responses, some.reward, some.here, there, weight=some.weight
     )
     # A half subtracts the mean reward of the whole batch, as its slope does.
-    return reward_change(sums, baseline="batch", whole=whole.scored)
+    return reward_change(sums, baseline=whole.reward_baseline, whole=whole.scored)

@@ -5,13 +5,19 @@ from entrometer.report.compare.answer import answer, reference, settings_to_past
 from entrometer.report.compare.frontier import frontier, remedies, strengths
 from entrometer.report.compare.gains import distance_to_frontier, gains
 from entrometer.report.kinds import PageParts, Section
+from entrometer.report.next_batches import batch_table, next_gains
 from entrometer.runs.tables.compare import CompareTables
 
 PARTS = PageParts[CompareTables](
     answer=answer,
     sections=(
         Section(
-            "What would help",
+            "Over the next batches",
+            figures={"expected gains": next_gains},
+            tables=(batch_table,),
+        ),
+        Section(
+            "On this batch",
             words=reference,
             figures={
                 "gain over plain": gains,

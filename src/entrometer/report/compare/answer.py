@@ -12,8 +12,17 @@ from entrometer.report.cards import (
 )
 from entrometer.report.compare.points import UNITS, CompareRun, Option, Point, points
 from entrometer.report.kinds import Answer, Card, Snippet
+from entrometer.report.next_batches import (
+    advice_of,
+    confidence,
+    drain,
+    expected,
+    next_cards,
+    remedy,
+)
 from entrometer.report.numbers import Interval, rate
 from entrometer.runs.tables.compare import AS_TRAINED, Pair, chosen_remedy
+from entrometer.runs.tables.next_batches import Advice, advice
 
 _NAMED = 5
 """From this many minibatches on, the text does not name each one's remedy."""
@@ -33,42 +42,64 @@ def answer(run: CompareRun) -> Answer | None:
             "that reweights its tokens make the same step.",
         )
     compared = [p for p in every if p not in silent]
+    if found := advice_of(run):
+        return _ahead(found)
     return _one(run, compared[0]) if len(compared) == 1 else _several(compared)
+
+
+def _ahead(found: Advice) -> Answer:
+    """Return the answer over the training's next batches."""
+    tested = len(found.tested)
+    passing = sum(row.passes and row.expected > 0 for row in found.tested)
+    label = "remedies keep more entropy than plain over the next batches"
+    cards = (*next_cards(found), count_card(passing, tested, label))
+    if not found.plain.known:
+        return Answer("no verdict: the batches have no signal", drain(found))
+    title = "no remedy is distinguishable from plain over the next batches"
+    if found.best is not None:
+        bought = found.one_step(found.best.loss, "reward")
+        cost = "" if bought is None else _cost(expected(bought))
+        title = f"{found.best.loss} keeps entropy over the next batches{cost}"
+    return Answer(title, f"{drain(found)} {remedy(found)} {confidence(found)}", cards)
 
 
 def settings_to_paste(
     runs: Sequence[CompareRun], *, sure: bool = False
 ) -> list[Snippet] | None:
-    """Return how to use the selected remedies: entrometer, TRL and verl.
+    """Return how to use the advised remedies: entrometer, TRL and verl.
 
     `sure` leaves out those that do not keep more entropy beyond noise, and the command
     of entrometer, for the page of a user with a training of their own.
     """
     remedies = {r.settings: r for run in runs for r in run.tables.remedies}
-    options = [
-        selected(p)
-        for run in runs
-        for p in points([run])
-        if not _without_signal(run, p)
-    ]
-    chosen = [o.name for o in options if o and (not sure or o.gain("entropy").low > 0)]
+    chosen = [name for run in runs for name in advised(run, sure=sure)]
     snippets = []
     for name in dict.fromkeys(chosen):
-        remedy = remedies.get(name)
-        if remedy is None:
+        row = remedies.get(name)
+        if row is None:
             continue
-        command = f'entrometer train --intervention "{remedy.settings}"'
+        command = f'entrometer train --intervention "{row.settings}"'
         lines = [
             ("entrometer", "" if sure else command),
-            ("TRL", f"GRPOConfig(..., {remedy.trl})" if remedy.trl else ""),
-            ("verl", remedy.verl.replace(" ", "\n")),
+            ("TRL", f"GRPOConfig(..., {row.trl})" if row.trl else ""),
+            ("verl", row.verl.replace(" ", "\n")),
         ]
         made = [Snippet(f"{name} in {where}", code) for where, code in lines if code]
-        if remedy.differs and made:
+        if row.differs and made:
             last = made.pop()
-            made.append(replace(last, title=f"{last.title}; note: {remedy.differs}"))
+            made.append(replace(last, title=f"{last.title}; note: {row.differs}"))
         snippets += made
     return snippets or None
+
+
+def advised(run: CompareRun, *, sure: bool) -> list[str]:
+    """Return the remedies that a run advises; over the next batches if it has them."""
+    checkpoints = dict.fromkeys(row.checkpoint for row in run.tables.expected)
+    if checkpoints:
+        found = (advice(run.tables.expected, name) for name in checkpoints)
+        return [a.best.loss for a in found if a and a.best]
+    options = [selected(p) for p in points([run]) if not _without_signal(run, p)]
+    return [o.name for o in options if o and (not sure or o.gain("entropy").low > 0)]
 
 
 def selected(point: Point) -> Option | None:

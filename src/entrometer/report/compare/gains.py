@@ -36,7 +36,7 @@ def gains(runs: Sequence[CompareRun]) -> Plot | None:
     shown = spread(every, _MOST)
     return Plot(
         "gains",
-        "Gain over plain",
+        "Gain over plain on this batch",
         "A row for each intervention, the one that keeps most entropy at the top: "
         "its change minus that of plain, of entropy on the left and of "
         "reward on the right. Filled markers with 95% intervals are observed, open "

@@ -16,9 +16,10 @@ from entrometer.report.diagnose.heading import heading
 from entrometer.report.influence import tokens
 from entrometer.report.influence.token_map import token_map
 from entrometer.report.kinds import PageParts, Section
+from entrometer.report.next_batches import batch_table, next_gains
 from entrometer.runs.tables.diagnose import DiagnoseTables
 
-_SHOWN = {"What would help", "Try it", "Which tokens"}
+_SHOWN = {"Over the next batches", "On this batch", "Try it", "Which tokens"}
 """Sections of the three experiments that have one of their own here."""
 
 PARTS = PageParts[DiagnoseTables](
@@ -28,8 +29,9 @@ PARTS = PageParts[DiagnoseTables](
         Section(
             "What would help",
             words=reference,
-            figures={"gain over plain": gains},
+            figures={"expected gains": next_gains, "gain over plain": gains},
         ),
+        Section("Batch by batch", tables=(batch_table,)),
         Section("Try it", snippets=lines_to_paste),
         Section(
             "Which tokens",

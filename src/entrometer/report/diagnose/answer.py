@@ -10,10 +10,18 @@ from entrometer.report.diagnose.heading import DiagnoseRun
 from entrometer.report.kinds import Answer, Card, Snippet
 from entrometer.report.measure.answer import answer as measured
 from entrometer.report.measure.answer import steps_of
+from entrometer.report.next_batches import (
+    advice_of,
+    confidence,
+    expected,
+    next_cards,
+    remedy,
+)
 from entrometer.report.numbers import Interval, number
 from entrometer.report.plot import Subject
 from entrometer.report.signal import momentum_share, signal_cards
 from entrometer.runs.tables.influence import Balance, Group, top_share
+from entrometer.runs.tables.next_batches import Advice
 from entrometer.runs.tables.signal import UpdateSignal
 
 _MOSTLY = 0.5
@@ -39,8 +47,32 @@ def answer(run: DiagnoseRun) -> Answer | None:
         ("How sure", _confidence(run)),
     ]
     cards = [*change.cards[:1], *signal_cards(signal), *_reward(run, at)]
+    if found := advice_of(run):
+        lines[2] = ("What would help", _advice(run, found))
+        lines[3] = ("How sure", f"{confidence(found)} {_MOMENT}")
+        # The answer of `measure` has these before its own.
+        cards = [*next_cards(found), *change.cards[len(next_cards(found)) :][:1]]
+        cards += [*signal_cards(signal), *_reward(run, at)]
+        if found.plain.known:
+            title = _title(found, title)
     known = tuple((question, text) for question, text in lines if text)
     return Answer(title, change.text, tuple(cards), known)
+
+
+def _title(found: Advice, title: str) -> str:
+    way = direction(expected(found.plain))
+    if way in ("falls", "rises"):
+        return f"entropy {way} over the next batches"
+    return f"{title}; over the next batches it may not change"
+
+
+def _advice(run: DiagnoseRun, found: Advice) -> str:
+    remedies = {r.settings: r.trl for r in run.tables.remedies}
+    settings = remedies.get(found.best.loss) if found.best else None
+    return remedy(found) + (f" In TRL: {settings}." if settings else "")
+
+
+_MOMENT = "Rates over several steps are at the present parameters."
 
 
 def lines_to_paste(runs: Sequence[DiagnoseRun]) -> list[Snippet] | None:

@@ -4,6 +4,7 @@ from entrometer.report.influence import checks, figures, tokens
 from entrometer.report.influence.answer import answer
 from entrometer.report.influence.token_map import token_map
 from entrometer.report.kinds import PageParts, Section
+from entrometer.report.next_batches import batch_table
 from entrometer.runs.tables.influence import InfluenceTables
 
 PARTS = PageParts[InfluenceTables](
@@ -13,6 +14,7 @@ PARTS = PageParts[InfluenceTables](
             "Batch or momentum",
             figures={"parts of the update": figures.balance},
         ),
+        Section("Over the next batches", tables=(batch_table,)),
         Section(
             "Which tokens",
             tables=(tokens.draining_tokens,),

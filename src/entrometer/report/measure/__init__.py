@@ -3,6 +3,7 @@
 from entrometer.report.kinds import PageParts, Section
 from entrometer.report.measure import change, curves, precision, sample_size, samples
 from entrometer.report.measure.answer import answer
+from entrometer.report.next_batches import batch_table
 from entrometer.runs.tables.measure import MeasureTables
 
 PARTS = PageParts[MeasureTables](
@@ -13,6 +14,7 @@ PARTS = PageParts[MeasureTables](
             figures={"entropy change": change.change},
             tables=(curves.headline,),
         ),
+        Section("Over the next batches", tables=(batch_table,)),
         Section(
             "Does the prediction hold",
             figures={"prediction against observation": change.calibration},

@@ -13,6 +13,7 @@ from entrometer.report.cards import (
 )
 from entrometer.report.kinds import Answer
 from entrometer.report.measure.curves import Curve, MeasureRun, best_precision, curves
+from entrometer.report.next_batches import advice_of, drain, next_cards
 from entrometer.report.numbers import Interval, number
 from entrometer.report.signal import signal_cards
 
@@ -44,7 +45,14 @@ def answer(run: MeasureRun) -> Answer | None:
     steps = steps_of(run)
     if not steps:
         return None
-    return _one(run, steps[0]) if len(steps) == 1 else _several(steps)
+    if len(steps) > 1:
+        return _several(steps)
+    found, one = advice_of(run), _one(run, steps[0])
+    if found is None:
+        return one
+    cards = (*next_cards(found), *one.cards)
+    alone = one.text.replace("At the training's", "With this batch alone, at the", 1)
+    return Answer(one.title, f"{drain(found)} {alone}", cards)
 
 
 def steps_of(run: MeasureRun) -> list[Step]:

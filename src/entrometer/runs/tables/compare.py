@@ -10,6 +10,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from entrometer.runs.tables.next_batches import (
+    BatchChange,
+    ExpectedChange,
+    GainAgreement,
+)
 from entrometer.runs.tables.signal import UpdateSignal
 from entrometer.runs.tables.subjects import OfUpdate
 
@@ -167,6 +172,9 @@ class CompareTables:
     frontier: list[FrontierPoint] = field(default_factory=list)
     remedies: list[Remedy] = field(default_factory=list)
     signal: list[UpdateSignal] = field(default_factory=list)
+    expected: list[ExpectedChange] = field(default_factory=list)
+    batches: list[BatchChange] = field(default_factory=list)
+    agreement: list[GainAgreement] = field(default_factory=list)
 
 
 class Pair(NamedTuple):

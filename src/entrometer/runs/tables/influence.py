@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from entrometer.runs.tables.next_batches import BatchChange, ExpectedChange
 from entrometer.runs.tables.signal import UpdateSignal
 from entrometer.runs.tables.subjects import OfUpdate
 
@@ -173,6 +174,8 @@ class InfluenceTables:
     diagonals: list[Diagonal] = field(default_factory=list)
     removals: list[Removal] = field(default_factory=list)
     signal: list[UpdateSignal] = field(default_factory=list)
+    expected: list[ExpectedChange] = field(default_factory=list)
+    batches: list[BatchChange] = field(default_factory=list)
 
 
 def top_share(tables: InfluenceTables, checkpoint: str, update: str) -> float:

@@ -7,6 +7,7 @@ standard error and the ends of its interval; NaN means not measured.
 
 from dataclasses import dataclass, field
 
+from entrometer.runs.tables.next_batches import BatchChange, ExpectedChange
 from entrometer.runs.tables.signal import UpdateSignal
 from entrometer.runs.tables.subjects import OfCheckpoint, OfUpdate
 
@@ -198,3 +199,5 @@ class MeasureTables:
     convergence: list[Convergence] = field(default_factory=list)
     samples: list[Sample] = field(default_factory=list)
     signal: list[UpdateSignal] = field(default_factory=list)
+    expected: list[ExpectedChange] = field(default_factory=list)
+    batches: list[BatchChange] = field(default_factory=list)

@@ -1,0 +1,117 @@
+"""What the training's next batches say, in words."""
+
+import math
+from collections.abc import Iterator, Sequence
+
+from entrometer.runs.tables.next_batches import (
+    KEPT_UP,
+    Advice,
+    ExpectedChange,
+    advice,
+)
+from entrometer.text import interval
+
+
+def next_batch_sentences(rows: Sequence[ExpectedChange]) -> Iterator[str]:
+    """Yield per checkpoint the expected change, and which remedy is advised."""
+    for name in dict.fromkeys(row.checkpoint for row in rows):
+        found = advice(rows, name)
+        assert found is not None, name
+        yield f"{name}, over the training's next batches: {_expected(found)}"
+        if found.tested or any(row.against for row in found.rows):
+            yield f"{name}, over the training's next batches: {advice_words(found)}"
+
+
+def next_batch_warnings(
+    rows: Sequence[ExpectedChange], checkpoints: Sequence[str], wanted: int
+) -> Iterator[str]:
+    """Yield a warning for each checkpoint with fewer batches than were asked for."""
+    if wanted < 2:
+        return
+    for name in checkpoints:
+        count = max((r.batches for r in rows if r.checkpoint == name), default=1)
+        if count < wanted:
+            verdict = "" if count > 1 else ", so there is no verdict on the next ones"
+            yield (
+                f"{name}: expected {wanted} update batches, got {count}{verdict}; "
+                "others are the training's later updates, if it recorded them, and "
+                "sampled ones, which need plain Dr-GRPO and a task or --reward "
+                "module:function"
+            )
+
+
+def advice_words(found: Advice) -> str:
+    """Return which remedy keeps more entropy than plain, or what would tell."""
+    best, closest = found.best, found.closest
+    if best is not None:
+        bought = found.one_step(best.loss, "reward")
+        cost = ""
+        if bought is not None and bought.known:
+            cost = (
+                "; its gain in expected reward by the next step is "
+                f"{_told(bought)}, "
+                + ("distinguishable from 0" if bought.passes else "not distinguishable")
+            )
+        return (
+            f"{best.loss}, kept up for {KEPT_UP} steps, keeps {_told(best)} nats per "
+            f"token and step more than plain; the probability that it keeps more at "
+            f"all is {best.sign_probability:.1%}{cost}. It is the largest of "
+            f"{len(found.tested)} gains at a false discovery rate of 5%."
+        )
+    if not found.tested:
+        return "no remedy differs from plain on these batches."
+    if closest is None:
+        return (
+            f"none of {len(found.tested)} remedies is expected to keep more entropy "
+            "than plain."
+        )
+    return (
+        f"no remedy is distinguishable from plain ({len(found.tested)} tested at a "
+        f"false discovery rate of 5%). The closest is {closest.loss}, kept up for "
+        f"{KEPT_UP} steps: {_told(closest)} nats per token and step. {more(closest)}"
+    )
+
+
+def more(row: ExpectedChange) -> str:
+    """Return how many batches and prompts would tell an expected change from 0."""
+    times = row.times_the_data
+    if not times < 1e4:
+        return "It is too small to be told with any number of batches worth having."
+    # Of several tests the interval alone decides less: say a fifth more.
+    batches, prompts = (_round_up(1.2 * times * x) for x in (row.batches, row.prompts))
+    return (
+        f"If that is its true size, about {batches:,} batches and {prompts:,} prompts "
+        "would tell (--batches, --prompts)."
+    )
+
+
+def _round_up(x: float) -> int:
+    unit = int(10 ** max(0, len(str(int(x))) - 2))
+    return unit * math.ceil(x / unit)
+
+
+def _expected(found: Advice) -> str:
+    plain = found.plain
+    if not plain.known:
+        return (
+            f"no verdict. The {plain.batches} update batches do not differ, so their "
+            "steps are momentum and weight decay alone."
+        )
+    following = interval(plain.expected, plain.next_low, plain.next_high)
+    _, _, ends = following.partition(" ")
+    rate = found.plain_rate
+    kept = (
+        f"; kept up for {KEPT_UP} steps, by {_told(rate)} per step at the present "
+        "parameters"
+        if rate is not None and rate.known
+        else ""
+    )
+    return (
+        f"one step changes entropy by {_told(plain)} nats per token on average, and "
+        f"the next batch's step by {ends} with 95% ({plain.batches} batches, "
+        f"{plain.batches_with_signal} with signal; {plain.prompts} prompts){kept}."
+    )
+
+
+def _told(row: ExpectedChange) -> str:
+    return interval(row.expected, row.expected_low, row.expected_high)
