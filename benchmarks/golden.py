@@ -23,20 +23,23 @@ GOLDEN = Path(__file__).with_name("golden.json")
 REFERENCE = Path(__file__).parents[1] / "studies" / "reference"
 
 SMALL = "--prompts 24 --shard 8 --update-prompts 4 --update-responses 4 --no-report"
+ONE = f"{SMALL} --batches 1"
 COMMANDS = {
     "train": "--recipe tiny-twin --steps 8 --save-every 4 --predict-every 2 --seed 0",
     "eval": "{train} --problems 16 --responses 4 --ks 1 2 4",
     "measure": "{train}/checkpoint-4 --updates recorded sampled-1 "
-    f"--curvature-prompts 8 --variance-prompts 8 {SMALL}",
+    f"--curvature-prompts 8 --variance-prompts 8 {ONE}",
     "measure-float64": "{train}/checkpoint-4 --precision float64 "
-    f"--curvature-prompts 8 --variance-prompts 0 {SMALL}",
+    f"--curvature-prompts 8 --variance-prompts 0 {ONE}",
     "influence": "{train}/checkpoint-4 --updates recorded sampled-1 --past 2 "
-    f"--remove 0.05 {SMALL}",
+    f"--remove 0.05 {ONE}",
     "kernel": "{train}/checkpoint-4 {train}/checkpoint-8 --updates sampled-1 "
     f"--kernel-prompts 4 --kernel-responses 4 {SMALL}",
-    "compare": f"{{train}}/checkpoint-4 {SMALL}",
+    "compare": f"{{train}}/checkpoint-4 {ONE}",
+    "compare-batches": "{train}/checkpoint-4 --batches 4 --minibatches 1/1 "
+    f"--interventions entropy-bonus high-entropy --no-truth {SMALL}",
     "measure-smollm2": "{reference}/checkpoint-8 --updates recorded sampled-1 "
-    f"--curvature-prompts 8 --variance-prompts 8 {SMALL}",
+    f"--curvature-prompts 8 --variance-prompts 8 {ONE}",
 }
 """Settings by run; the verb is what stands before the first hyphen."""
 

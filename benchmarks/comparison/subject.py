@@ -11,6 +11,7 @@ def planned(**settings: object) -> tuple[CompareConfig, PointPlan]:
         checkpoints=(str(CHECKPOINT),),
         policy="smollm2",
         level="easy",
+        batches=1,
         **settings,  # type: ignore[arg-type]
     )
     (point,) = plan(config)

@@ -16,10 +16,10 @@ from entrometer.runs.content import file_sha256
 
 FEW = {
     "measure": "--prompts 8 --shard 8 --etas 0.01 --curvature-prompts 8 "
-    "--variance-prompts 8 --synthetic-batches 10 --synthetic-size 4",
-    "influence": "--prompts 8 --shard 8 --folds 4 --past 1",
+    "--variance-prompts 8 --synthetic-batches 10 --synthetic-size 4 --batches 1",
+    "influence": "--prompts 8 --shard 8 --folds 4 --past 1 --batches 1",
     "kernel": "--prompts 8 --shard 8 --kernel-prompts 3 --kernel-responses 2",
-    "compare": "--prompts 8 --shard 8 --folds 4 --interventions dr-grpo",
+    "compare": "--prompts 8 --shard 8 --folds 4 --interventions dr-grpo --batches 2",
 }
 AT = CONFIG.steps - CONFIG.save_every
 """The checkpoint that is measured: the next one seals the update that follows."""

@@ -82,6 +82,7 @@ SMALL = [
     *("--update-prompts", "2", "--update-responses", "2", "--temperature", "1.0"),
     *("--curvature-prompts", "0", "--variance-prompts", "0"),
     *("--synthetic-batches", "1", "--synthetic-size", "2", "--no-report"),
+    *("--batches", "1"),
 ]
 
 

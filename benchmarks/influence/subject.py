@@ -19,6 +19,7 @@ def planned(prompts: int, **settings: object) -> CheckpointPlan:
         level="easy",
         prompts=prompts,
         remove=0.0,
+        batches=1,
         **settings,  # type: ignore[arg-type]
     )
     (point,) = plan(config)
