@@ -168,6 +168,13 @@ class Batch:
         w = self.importance
         return 1.0 if w is None else float(w.sum() ** 2 / (w.size * (w @ w)))
 
+    def differing(self, other: "Batch") -> Bool[np.ndarray, " K"]:
+        """Return which tokens have another weight in another loss of the same batch."""
+        # Relative: losses that are equal in exact arithmetic round differently.
+        limit = 1e-6 * max(np.abs(self.alpha).max(), np.abs(other.alpha).max())
+        differs = np.abs(self.alpha - other.alpha) > limit
+        return np.asarray(differs | (self.gamma != other.gamma))
+
     @property
     def groups_with_signal(self) -> tuple[int, int]:
         """Number of prompt groups whose advantages are not all 0, and of all groups.

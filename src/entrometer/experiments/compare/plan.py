@@ -4,8 +4,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-import numpy as np
-
 from entrometer.errors import InvalidValue
 from entrometer.experiments.batches import (
     named_checkpoints,
@@ -352,7 +350,4 @@ def _trial(point: PointPlan, variant: Variant) -> Trial:
 
 def changed(batch: Batch, plain: Batch) -> float:
     """Return the fraction of counted tokens whose weights differ from plain's."""
-    # Relative: losses that are equal in exact arithmetic round differently.
-    limit = 1e-6 * max(np.abs(plain.alpha).max(), np.abs(batch.alpha).max())
-    differs = (np.abs(batch.alpha - plain.alpha) > limit) | (batch.gamma != plain.gamma)
-    return float(differs[plain.counted].mean())
+    return float(batch.differing(plain)[plain.counted].mean())

@@ -71,7 +71,7 @@ class LossGradients(ShardedSum):
         """Return for each loss the first one that weighs every token as it does."""
         batches = self.read_batches(store)
         return [
-            next(j for j in range(i + 1) if _same(batches[j], b))
+            next(j for j in range(i + 1) if not b.differing(batches[j]).any())
             for i, b in enumerate(batches)
         ]
 
@@ -100,13 +100,6 @@ class LossGradients(ShardedSum):
             limit = self.max_grad_norm
             about[f"{_CLIP}_{i}"] = repr(clip_scale(vector, limit) if limit else 1.0)
         write_vectors(self.path(worker.store), total.items(), about=about)
-
-
-def _same(one: Batch, other: Batch) -> bool:
-    # Relative: losses that are equal in exact arithmetic round differently.
-    limit = 1e-6 * max(np.abs(one.alpha).max(), np.abs(other.alpha).max())
-    near = np.abs(one.alpha - other.alpha) <= limit
-    return bool(near.all() and np.array_equal(one.gamma, other.gamma))
 
 
 @dataclass(frozen=True, kw_only=True)
