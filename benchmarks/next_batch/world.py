@@ -45,7 +45,7 @@ class World:
 
     steps: int = 40
     learning_rate: float = 0.02
-    max_grad_norm: float = 0.05
+    max_grad_norm: float = 0.1
     """Norm at which about a third of the batches are clipped."""
     population: int = 4000
     """Batches that stand for all that the training could draw."""

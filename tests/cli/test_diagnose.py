@@ -74,7 +74,7 @@ def test_json_and_resume(diagnosed, capsys):
         assert main(again) == 0
     told = strictly(capsys.readouterr().out)
     assert len(told["curve"]) == 3
-    assert told["sentences"][-1].startswith("This is about the updates named here")
+    assert told["sentences"][-1].startswith("What is said of `recorded`")
     saved = json.loads((diagnosed / "config.json").read_bytes())
     assert saved["quick"] is True
 
