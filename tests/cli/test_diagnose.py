@@ -49,7 +49,7 @@ def test_no_pass_is_made_twice(trained, diagnosed, tmp_path):
     """`compare` on the store of a diagnosis finds everything there."""
     store = diagnosed / "passes"
     before = len(read_log(store))
-    same = ["--minibatches", "1/1", "--no-truth", *FEW[:-1], *TWO]
+    same = ["--minibatches", "1/1", "--no-truth", "--batches", "1", *FEW[:-1], *TWO]
     run = ["--run", str(tmp_path / "run"), "--store", str(store), "--no-report"]
     with quietly():
         assert main(["compare", *at(trained, 2), *run, *same]) == 0
