@@ -71,6 +71,27 @@ def test_several_weights_in_one_pass_give_the_gradients_of_each(name, lora):
         assert np.array_equal(found.tables.S, alone.tables.S)
 
 
+@pytest.mark.parametrize("name", ["tiny", *ARCHITECTURES])
+def test_only_independent_weights_cost_a_backward_pass(name, monkeypatch):
+    policy, rollouts = policy_of(name, lora=False), random_rollouts()
+    one, other = (random_weights(rollouts, seed=seed) for seed in (1, 2))
+    nothing = GradientWeights(*(0 * column for column in one))
+    mixed = GradientWeights(*(2 * a - b / 3 for a, b in zip(one, other, strict=True)))
+    calls, grad = [], torch.autograd.grad
+    monkeypatch.setattr(
+        torch.autograd, "grad", lambda *a, **k: calls.append(a) or grad(*a, **k)
+    )
+    sets = [one, nothing, mixed, other]
+    found = passes.vjps(policy, rollouts, sets).gradients
+    assert len(calls) == 2
+    for gradient, weights in zip(found, sets, strict=True):
+        expected = passes.vjp(policy, rollouts, weights).gradient
+        if weights is nothing:
+            assert not any(x.any() for x in gradient.values())
+        else:
+            assert vector_error(gradient, expected) < 1e-12
+
+
 def test_no_weights_at_all_are_refused():
     with pytest.raises(EntrometerError, match="at least one set"):
         passes.vjps(policy_of("tiny"), random_rollouts(), [])

@@ -95,6 +95,11 @@ class Batch:
         r"""Token weights whose vector-Jacobian product is $-\nabla L$."""
         return GradientWeights(S=self.alpha, H=self.gamma)
 
+    @property
+    def weighs(self) -> bool:
+        """Whether the loss weighs any token at all."""
+        return bool(self.alpha.any() or self.gamma.any())
+
     def tables(
         self,
         here: Tables,

@@ -1,12 +1,15 @@
 """Reverse pass: token weights in, a gradient out."""
 
-# Axes: K tokens of all responses, B sequences, T tokens, C features.
+# Axes: K tokens of all responses, B sequences, T tokens; M sets of weights, of which R
+# are independent, N numbers in each.
 
 from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 import torch
+from jaxtyping import Float
+from scipy.linalg import qr, solve_triangular
 from torch import Tensor
 
 from entrometer.calculus import zeros_like
@@ -17,6 +20,9 @@ from entrometer.passes.forward import head_of, policy_batches, require_different
 from entrometer.policy.adapted_linear import merged_adapters
 from entrometer.policy.policy import Policy
 from entrometer.runs.rollouts import Rollouts
+
+_DEPENDENT = 1e-11
+"""Part of a set of weights, relative to the largest, that is rounding."""
 
 
 class VjpPass(NamedTuple):
@@ -59,7 +65,11 @@ def vjps(
     budget: int = TOKEN_BUDGET,
     padding: Padding = "right",
 ) -> VjpsPass:
-    """Return the gradients of `vjp` for several sets of weights, from one forward."""
+    """Return the gradients of `vjp` for several sets of weights, from one forward.
+
+    A gradient is linear in its weights, so that only sets that are independent of one
+    another on a batch cost a backward pass.
+    """
     if not weights:
         raise InvalidValue(
             "expected at least one set of token weights, got none; pass those of the "
@@ -78,9 +88,11 @@ def vjps(
             with torch.enable_grad():
                 h = policy.hidden(batch.input_ids, **batch.inputs)
             at = batch.columns
-            for number, (each, gradient) in enumerate(
-                zip(weights, gradients, strict=True), start=1
-            ):
+            chosen, combined = independent(
+                np.stack([np.concatenate([x.S[at], x.H[at]]) for x in weights])
+            )
+            for number, place in enumerate(chosen, start=1):
+                each = weights[place]
                 # The head's gradient is in closed form, so no graph holds logits.
                 pulled = head.vjp(
                     h.detach()[batch.scored].to(head.weight),
@@ -98,17 +110,43 @@ def vjps(
                         list(named.values()),
                         cotangent,
                         # Freed with the last set, before the next batch needs room.
-                        retain_graph=number < len(weights),
+                        retain_graph=number < len(chosen),
                         allow_unused=True,
                         materialize_grads=True,
                     )
                     for name, part in zip(named, parts, strict=True):
-                        gradient[name] += part
+                        _add(gradients, name, part, combined[:, number - 1])
                 # A tied head adds to the gradient that the embedding already has.
                 if head_name is not None and pulled.weight is not None:
-                    gradient[head_name] += pulled.weight
+                    _add(gradients, head_name, pulled.weight, combined[:, number - 1])
                 S[at], H[at] = pulled.S.cpu(), pulled.H.cpu()
     return VjpsPass(Tables(S=S, H=H), gradients)
+
+
+def _add(
+    gradients: Sequence[dict[str, Tensor]], name: str, part: Tensor, times: np.ndarray
+) -> None:
+    for i in np.flatnonzero(times):
+        gradients[i][name].add_(part, alpha=float(times[i]))
+
+
+def independent(
+    rows: Float[np.ndarray, "M N"],
+) -> tuple[list[int], Float[np.ndarray, "M R"]]:
+    r"""Return R rows that span all M, and C with $\text{rows} = C\,\text{rows}_R$.
+
+    At least one row, because the pass over it also gives the tables.
+    """
+    _, R, order = qr(rows.T, mode="economic", pivoting=True)
+    size = np.abs(np.diagonal(R))
+    rank = max(1, int((size > _DEPENDENT * size[0]).sum()))
+    C = np.zeros((len(rows), rank))
+    C[order[:rank]] = np.eye(rank)
+    if size[0] > 0:
+        C[order[rank:]] = solve_triangular(R[:rank, :rank], R[:rank, rank:]).T
+    # In the order they were given: that of a sum decides its rounding.
+    chosen = np.argsort(order[:rank])
+    return order[:rank][chosen].tolist(), C[:, chosen]
 
 
 def require_weights(rollouts: Rollouts, weights: GradientWeights) -> None:

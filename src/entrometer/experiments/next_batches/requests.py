@@ -14,7 +14,12 @@ import torch
 from torch import Tensor
 
 from entrometer import passes
-from entrometer.calculus import batch_directions, clip_scale, jackknife_horizons
+from entrometer.calculus import (
+    batch_directions,
+    clip_scale,
+    jackknife_horizons,
+    zeros_like,
+)
 from entrometer.engine.vectors import VectorFile, open_vectors, parts, write_vectors
 from entrometer.experiments.requests import (
     ShardedSum,
@@ -47,6 +52,9 @@ class LossGradients(ShardedSum):
 
     kind: ClassVar[str] = "loss-gradients"
     over: ClassVar[str] = "batch"
+    # Few responses at a time: the fewer, the more losses are combinations of others on
+    # them, and those without weight in any loss are passed over.
+    part_tokens: ClassVar[int] = 1 << 9
 
     batch: Source
     losses: tuple[Loss | None, ...]
@@ -83,6 +91,9 @@ class LossGradients(ShardedSum):
 
         def some(rows: slice) -> dict[str, Tensor]:
             few = [batches[i].some(rows) for i in chosen]
+            if not any(batch.weighs for batch in few):
+                zeros = {str(i): zeros_like(policy.trained()) for i in chosen}
+                return dict(parts(**zeros))
             with padding_row(policy, few[0].padding_row):
                 found = passes.vjps(
                     policy, few[0].rollouts, [batch.weights for batch in few]
