@@ -201,6 +201,12 @@ def test_a_strength_that_is_asked_for_is_the_only_one():
     for name in names - {"dr-grpo"}:
         own = variants((name,))[1:]
         assert sum(v.tried for v in own) == 1
+    both = {
+        str(v.intervention): v.tried for v in variants(("kl-cov:rho=0.02", "kl-cov"))
+    }
+    assert both["kl-cov"]
+    assert both["kl-cov:rho=0.02"]
+    assert not both["kl-cov:rho=0.0002"]
 
 
 @pytest.mark.parametrize(

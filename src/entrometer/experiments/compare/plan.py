@@ -70,22 +70,20 @@ class Variant:
 def variants(texts: tuple[str, ...]) -> tuple[Variant, ...]:
     """Return plain, then each intervention; without settings, at all its strengths."""
     plain = intervention(PLAIN)
-    options = [Variant(plain, tried=True)]
+    # Whether each is tried; one that is named twice is compared once.
+    options = {plain: True}
     for text in texts or intervention_names():
         chosen = intervention(text)
         remedy = chosen.remedy
-        if chosen == plain:
-            continue
         # With settings, the user has chosen the strength.
         if ":" in text or not remedy.strengths:
-            options.append(Variant(chosen, tried=True))
+            options[chosen] = True
             continue
         for value in remedy.strengths:
             settings = dict(chosen.settings) | {str(remedy.strength): value}
             option = replace(chosen, settings=tuple(settings.items()))
-            options.append(Variant(option, tried=option == chosen))
-    # An intervention that is named twice is compared once.
-    return tuple(dict.fromkeys(options))
+            options[option] = option == chosen or options.get(option, False)
+    return tuple(Variant(option, tried) for option, tried in options.items())
 
 
 @dataclass(frozen=True, kw_only=True)
