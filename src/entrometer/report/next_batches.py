@@ -1,5 +1,6 @@
 """The training's next batches on a report page: verdict, gains, and each batch."""
 
+import math
 from collections.abc import Sequence
 from typing import Protocol, runtime_checkable
 
@@ -66,7 +67,16 @@ def drain(found: Advice) -> str:
     return (
         f"Over the training's next batches a step {said} {value} {NATS} on average; "
         f"the next one's change is within {ends(plain.next_low, plain.next_high)} with "
-        "95%."
+        f"95%.{_bought(found)}"
+    )
+
+
+def _bought(found: Advice) -> str:
+    reward = found.one_step(found.plain.loss, "reward")
+    if reward is None or math.isnan(reward.per_nat):
+        return ""
+    return (
+        f" Per nat of it, expected reward changes by {Interval.of(reward, 'per_nat')}."
     )
 
 

@@ -212,3 +212,28 @@ def test_expected_change_is_the_mean_over_batches(done):
     gains = [r for r in rows if r.against and r.objective == "entropy"]
     assert {r.horizon for r in gains} == {1, 8, 32, 128}
     assert all(math.isnan(r.next_low) for r in gains if r.horizon > 1)
+
+
+def test_reward_per_nat_is_the_ratio_of_the_two_changes(done):
+    """Where the change of entropy is distinguishable from 0, and nowhere else."""
+    point, store = done
+    effects = read_effects(point, 1e-3, store)
+    draining = dict(effects.products[0])
+    folds = len(point.gradients)
+    for b in range(effects.batches):
+        column = np.zeros_like(draining[f"step_{b}"])
+        # Rows are entropy's of every fold, then reward's, then the length's.
+        column[:folds] = -1 - 0.05 * b - 0.02 * np.arange(folds)
+        column[folds : 2 * folds] = 3 + 0.5 * b * (-1) ** b
+        draining[f"step_{b}"] = column
+    effects = replace(effects, products=[draining, *effects.products[1:]])
+    rows = list(expected_changes(effects))
+    one = {(r.loss, r.against, r.objective): r for r in rows if r.horizon == 1}
+    plain, entropy = one[PLAIN, "", "reward"], one[PLAIN, "", "entropy"]
+    assert entropy.expected_high < 0
+    assert plain.per_nat == pytest.approx(plain.expected / entropy.expected, rel=1e-9)
+    assert plain.per_nat_low < plain.per_nat < plain.per_nat_high
+    for (loss, against, objective), row in one.items():
+        h = one[loss, against, "entropy"]
+        told = objective == "reward" and h.expected_low * h.expected_high > 0
+        assert told == (not math.isnan(row.per_nat))

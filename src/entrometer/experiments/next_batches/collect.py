@@ -13,6 +13,7 @@ import numpy as np
 from jaxtyping import Float
 
 from entrometer.estimators import (
+    Estimate,
     Influence,
     TwoWay,
     advised,
@@ -113,6 +114,21 @@ class Effects:
         influence = self.influence(self.table(loss, against, horizon), objective)
         return two_way(influence.cells, prompts=influence.prompts)
 
+    def per_nat(self, loss: int, against: int | None) -> Estimate:
+        r"""Return the change in reward per nat of the change in entropy, by one step.
+
+        $r = \bar J/\bar h$ over all batches, by the delta method: its cells are
+        $r + (J - r\,h)/\bar h$. NaN unless the interval of $\bar h$ leaves 0 out.
+        """
+        columns = self.table(loss, against, ONE_STEP)
+        h, J = (self.influence(columns, x).cells for x in ("entropy", "reward"))
+        entropy = two_way(h, prompts=self.evaluation.prompts).expected
+        if not entropy.low * entropy.high > 0:
+            return replace(entropy, value=np.nan, low=np.nan, high=np.nan)
+        r = J.mean() / h.mean()
+        cells = r + (J - r * h) / h.mean()
+        return two_way(cells, prompts=self.evaluation.prompts).expected
+
 
 @runtime_checkable
 class Planned(Protocol):
@@ -207,6 +223,10 @@ def _judged(
     for loss, against in pairs:
         found = effects.expected(loss, against, objective, horizon)
         variance = found.expected.standard_error**2
+        per_nat = (np.nan,) * 3
+        if objective == "reward":
+            r = effects.per_nat(loss, against)
+            per_nat = (r.value, r.low, r.high)
         rows.append(
             ExpectedChange(
                 checkpoint=effects.checkpoint,
@@ -225,6 +245,9 @@ def _judged(
                 batch_share=found.batch_variance / found.batches / variance
                 if variance > 0
                 else np.nan,
+                per_nat=per_nat[0],
+                per_nat_low=per_nat[1],
+                per_nat_high=per_nat[2],
             )
         )
     # Losses that weigh every token as plain does have no gain to test.

@@ -110,7 +110,16 @@ def _expected(found: Advice) -> str:
         f"one step changes entropy by {_told(plain)} nats per token on average, and "
         f"the next batch's step by {ends} with 95% ({plain.batches} batches, "
         f"{plain.batches_with_signal} with signal; {plain.prompts} prompts){kept}."
+        f"{_bought(found)}"
     )
+
+
+def _bought(found: Advice) -> str:
+    reward = found.one_step(found.plain.loss, "reward")
+    if reward is None or math.isnan(reward.per_nat):
+        return ""
+    rate = interval(reward.per_nat, reward.per_nat_low, reward.per_nat_high)
+    return f" Expected reward changes by {rate} per nat of that change."
 
 
 def _told(row: ExpectedChange) -> str:

@@ -68,6 +68,12 @@ class ExpectedChange(OfCheckpoint):
     false discovery rate of 5%."""
     batch_share: float
     """Share of the variance of `expected` that is due to the few batches."""
+    per_nat: float = math.nan
+    """For `reward`: expected change in reward per nat per token of the expected change
+    in entropy, by one step. Negative if entropy is spent on reward; NaN unless the
+    change in entropy is distinguishable from 0."""
+    per_nat_low: float = math.nan
+    per_nat_high: float = math.nan
 
     @property
     def known(self) -> bool:
@@ -126,12 +132,12 @@ class Advice(NamedTuple):
     rows: Sequence[ExpectedChange]
 
     def one_step(self, loss: str, objective: str) -> ExpectedChange | None:
-        """Return the gain of a loss in the next step."""
+        """Return the gain of a loss in the next step; of plain, its change."""
         found = (
             row
             for row in self.rows
             if (row.loss, row.objective, row.horizon) == (loss, objective, ONE_STEP)
-            and row.against
+            and bool(row.against) == (loss != self.plain.loss)
         )
         return next(found, None)
 
