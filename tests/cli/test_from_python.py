@@ -21,6 +21,7 @@ SETTINGS = {
     "update_responses": 2,
     "synthetic_batches": 20,
     "synthetic_size": 8,
+    "batches": 1,
 }
 
 
