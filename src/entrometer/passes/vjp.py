@@ -126,7 +126,7 @@ def vjps(
 def _add(
     gradients: Sequence[dict[str, Tensor]], name: str, part: Tensor, times: np.ndarray
 ) -> None:
-    for i in np.flatnonzero(times):
+    for i in np.flatnonzero(times).tolist():
         gradients[i][name].add_(part, alpha=float(times[i]))
 
 
