@@ -21,10 +21,9 @@ from entrometer.experiments.experiment import Config, Experiment
 from entrometer.experiments.requests import (
     Draw,
     Forward,
-    Minibatch,
-    Recorded,
     RecordedResponses,
     Request,
+    Source,
     Subject,
     Worker,
 )
@@ -204,7 +203,7 @@ def excerpt(requests: Sequence[Request], prompts: int, group: int) -> list[Reque
         if isinstance(value, Subject):
             # At the checkpoint itself: steps before it would have to be taken first.
             return replace(value, advanced=None)
-        if name == "batch" and isinstance(value, Draw | Recorded | Minibatch):
+        if name == "batch" and isinstance(value, Source):
             chosen = [p for p in problems[:group] for _ in range(group)]
             return replace(template.of(chosen), subject=small(template.subject))
         if isinstance(value, Draw):
@@ -214,7 +213,8 @@ def excerpt(requests: Sequence[Request], prompts: int, group: int) -> list[Reque
             # Copied from files in no time, whatever their number.
             return value
         if isinstance(value, tuple):
-            items = tuple(dict.fromkeys(small(item) for item in value))
+            # As many as there are: a product with several gradients costs by each.
+            items = tuple(small(item) for item in value)
             # Shards of one batch: the first stands for all.
             alike = value and isinstance(value[0], Draw | Forward)
             return items[:1] if alike else items

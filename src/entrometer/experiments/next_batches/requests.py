@@ -38,8 +38,10 @@ from entrometer.policy.policy import padding_row
 from entrometer.runs.columns import write_columns
 
 _CLIP, _PLACES = "clip", "places"
-# Elements of a tensor whose directions are held at once: some 50 of them in float64.
-_CHUNK = 1 << 18
+# Elements of a tensor whose directions are formed at once. On a CPU, few enough that
+# they stay in its cache from one of 128 steps to the next.
+_CHUNK = {"cpu": 1 << 13}
+_LARGE_CHUNK = 1 << 20
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -161,8 +163,9 @@ class LossProducts(Request):
                 ]
                 ours = _fold_rows(folds, name)
                 state = self._state(checkpoint, name)
-                for first in range(0, ours.shape[1], _CHUNK):
-                    at = slice(first, first + _CHUNK)
+                chunk = _CHUNK.get(ours.device.type, _LARGE_CHUNK)
+                for first in range(0, ours.shape[1], chunk):
+                    at = slice(first, first + chunk)
                     G, some = [x[at] for x in g], [x[at] for x in state]
                     rows = self._directions(G, some, checkpoint, name)
                     D = torch.stack(list(rows)).to(torch.float64)
