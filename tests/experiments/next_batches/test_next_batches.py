@@ -67,13 +67,13 @@ def done(config, tmp_path_factory):
     return point, store
 
 
-def test_pool_has_the_recorded_batch_later_ones_and_sampled_ones(done):
-    """Training took three steps: after the first, two more batches are recorded."""
+def test_pool_has_the_recorded_batch_and_sampled_ones(done):
     point, _ = done
     batches = point.next_batches.batches
-    assert [b.name for b in batches] == ["recorded", "step-3", "sampled-1", "sampled-2"]
+    names = ["recorded", "sampled-1", "sampled-2", "sampled-3"]
+    assert [b.name for b in batches] == names
     kinds = [type(b.source) for b in batches]
-    assert kinds == [Recorded, Reweighted, Draw, Draw]
+    assert kinds == [Recorded, Draw, Draw, Draw]
 
 
 def test_the_recorded_loss_is_kept_if_it_is_not_plain(config, trained, tmp_path):
@@ -84,9 +84,13 @@ def test_the_recorded_loss_is_kept_if_it_is_not_plain(config, trained, tmp_path)
     assert [b.name for b in batches] == ["recorded", "step-3"]
 
 
-def test_later_batches_are_reweighted_to_the_policy(done, trained):
+def test_later_batches_are_reweighted_to_the_policy(config, done, trained):
+    """A training with another loss than plain has only its own batches."""
     point, store = done
-    source = point.next_batches.batches[1].source
+    other = replace(config, intervention="entropy-bonus:alpha=0.1")
+    source = pool(other, point.subject, "recorded", 1)[1].source
+    assert isinstance(source, Reweighted)
+    run_requests([source.here], store, quiet, LocalEngine())
     batch = source.read(store)
     update = read_update(update_path(trained, 3))
     S = read_columns(source.here.path(store))["S"]

@@ -9,7 +9,12 @@ from entrometer.experiments.next_batches.summary import (
     next_batch_sentences,
     next_batch_warnings,
 )
-from entrometer.runs.tables.next_batches import KEPT_UP, ExpectedChange, advice
+from entrometer.runs.tables.next_batches import (
+    KEPT_UP,
+    BatchChange,
+    ExpectedChange,
+    advice,
+)
 
 PLAIN = ExpectedChange(
     checkpoint="checkpoint-8",
@@ -92,11 +97,37 @@ def test_a_change_without_remedies_is_one_sentence():
 
 
 def test_fewer_batches_than_asked_for_are_told():
-    (text,) = next_batch_warnings([PLAIN], ["checkpoint-8"], 16)
+    (text,) = next_batch_warnings([PLAIN], [], ["checkpoint-8"], 16)
     assert "expected 16 update batches, got 8;" in text
-    (text,) = next_batch_warnings([], ["checkpoint-8"], 8)
+    (text,) = next_batch_warnings([], [], ["checkpoint-8"], 8)
     assert "so there is no verdict on the next ones" in text
-    assert not list(next_batch_warnings([], ["checkpoint-8"], 1))
+    assert not list(next_batch_warnings([], [], ["checkpoint-8"], 1))
+
+
+def test_batches_that_are_worth_few_responses_are_told():
+    shares = {"recorded": 1.0, "step-10": 0.85, "step-16": 0.07}
+    rows = [
+        BatchChange(
+            checkpoint="checkpoint-8",
+            batch=name,
+            loss="dr-grpo",
+            objective="entropy",
+            eta=1e-3,
+            groups=8,
+            groups_with_signal=5,
+            effective_share=share,
+            change=-0.01,
+            change_se=0.002,
+            change_low=-0.014,
+            change_high=-0.006,
+            momentum=-0.007,
+        )
+        for name, share in shares.items()
+    ]
+    (text,) = next_batch_warnings([PLAIN], rows, ["checkpoint-8"], 8)
+    assert "1 of 3 update batches" in text
+    assert "the least 7%" in text
+    assert not list(next_batch_warnings([PLAIN], rows[:2], ["checkpoint-8"], 8))
 
 
 @pytest.mark.parametrize(("rows", "best"), [([GOOD, BETTER], "kl-cov"), ([VAGUE], "")])

@@ -44,7 +44,9 @@ def summarize(config: CompareConfig, tables: CompareTables) -> dict[str, Any]:
         "warnings": [
             *signal_warnings(tables.signal),
             *warnings(tables),
-            *next_batch_warnings(tables.expected, names(tables), config.batches),
+            *next_batch_warnings(
+                tables.expected, tables.batches, names(tables), config.batches
+            ),
         ],
     }
 

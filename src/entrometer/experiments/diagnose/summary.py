@@ -34,7 +34,7 @@ def summarize(config: DiagnoseConfig, tables: DiagnoseTables) -> dict[str, Any]:
             *influence.warnings(config, tables),
             *compare.warnings(tables),
             *next_batch_warnings(
-                tables.expected, compare.names(tables), config.batches
+                tables.expected, tables.batches, compare.names(tables), config.batches
             ),
         ],
     }

@@ -46,6 +46,7 @@ def summarize(config: InfluenceConfig, tables: InfluenceTables) -> dict[str, Any
             *warnings(config, tables),
             *next_batch_warnings(
                 tables.expected,
+                tables.batches,
                 list(dict.fromkeys(row.checkpoint for row in tables.balance)),
                 config.batches,
             ),

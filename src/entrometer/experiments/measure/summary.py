@@ -37,7 +37,9 @@ def summarize(config: MeasureConfig, tables: MeasureTables) -> dict[str, Any]:
         "warnings": [
             *signal_warnings(tables.signal),
             *warnings(tables),
-            *next_batch_warnings(tables.expected, _names(tables), config.batches),
+            *next_batch_warnings(
+                tables.expected, tables.batches, _names(tables), config.batches
+            ),
         ],
     }
 

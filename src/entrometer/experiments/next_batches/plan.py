@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import count
+from itertools import count, islice
 from pathlib import Path
 
 import numpy as np
@@ -68,30 +68,31 @@ def pool(
 ) -> tuple[NamedBatch, ...]:
     """Return the named update, then others that the training could draw next.
 
-    Others are the training's own later updates, reweighted to this policy, as far as
-    they were recorded; and then batches sampled from the policy, if the training's loss
-    is plain Dr-GRPO, which a sampled batch has.
+    Others are sampled from the policy, if the training's loss is plain Dr-GRPO, which a
+    sampled batch has, and rewards are known. Otherwise they are the training's own
+    later updates, as far as they were recorded, reweighted to this policy: a few steps
+    of a training that learns leave little of them.
     """
     first = step_of(config, subject, update, steps).batch
     assert isinstance(first, Draw | Recorded)
     found = [NamedBatch(name=update, source=first)]
+    if not _can_sample(config, first):
+        if isinstance(first, Recorded):
+            found += _later(config, subject, steps, first)
+        return tuple(found[: config.batches])
     if isinstance(first, Recorded):
-        found += _later(config, subject, steps, first)[: config.batches - 1]
         # Sampled ones are as large as the training's.
         config = replace(
             config,
             update_prompts=max(2, first.prompts),
             update_responses=max(2, first.count // first.prompts),
         )
-    if _can_sample(config, first):
-        # Not those that are measured by themselves.
-        names = (f"sampled-{seed}" for seed in count(1))
-        for name in (n for n in names if n not in config.updates):
-            if len(found) >= config.batches:
-                break
-            source = step_of(config, subject, name, steps).batch
-            found.append(NamedBatch(name=name, source=source))
-    return tuple(found[: config.batches])
+    # Not those that are measured by themselves.
+    names = (n for n in (f"sampled-{i}" for i in count(1)) if n not in config.updates)
+    for name in islice(names, config.batches - 1):
+        source = step_of(config, subject, name, steps).batch
+        found.append(NamedBatch(name=name, source=source))
+    return tuple(found)
 
 
 def _can_sample(config: NextBatchesConfig, first: Source) -> bool:

@@ -6,10 +6,14 @@ from collections.abc import Iterator, Sequence
 from entrometer.runs.tables.next_batches import (
     KEPT_UP,
     Advice,
+    BatchChange,
     ExpectedChange,
     advice,
 )
 from entrometer.text import interval
+
+_LITTLE = 0.5
+"""Effective share of the responses below which a batch is told to be worth little."""
 
 
 def next_batch_sentences(rows: Sequence[ExpectedChange]) -> Iterator[str]:
@@ -23,9 +27,15 @@ def next_batch_sentences(rows: Sequence[ExpectedChange]) -> Iterator[str]:
 
 
 def next_batch_warnings(
-    rows: Sequence[ExpectedChange], checkpoints: Sequence[str], wanted: int
+    rows: Sequence[ExpectedChange],
+    batches: Sequence[BatchChange],
+    checkpoints: Sequence[str],
+    wanted: int,
 ) -> Iterator[str]:
-    """Yield a warning for each checkpoint with fewer batches than were asked for."""
+    """Yield warnings for few batches, and for those that reweighting leaves little of.
+
+    `wanted` is the number of batches that was asked for.
+    """
     if wanted < 2:
         return
     for name in checkpoints:
@@ -34,9 +44,17 @@ def next_batch_warnings(
             verdict = "" if count > 1 else ", so there is no verdict on the next ones"
             yield (
                 f"{name}: expected {wanted} update batches, got {count}{verdict}; "
-                "others are the training's later updates, if it recorded them, and "
-                "sampled ones, which need plain Dr-GRPO and a task or --reward "
-                "module:function"
+                "others are sampled, which needs plain Dr-GRPO and a task or --reward "
+                "module:function, or the training's later updates, if it recorded them"
+            )
+        shares = {b.batch: b.effective_share for b in batches if b.checkpoint == name}
+        poor = [batch for batch, share in shares.items() if share < _LITTLE]
+        if poor:
+            yield (
+                f"{name}: {len(poor)} of {len(shares)} update batches are later ones "
+                f"that are worth less than {_LITTLE:.0%} of their responses at this "
+                f"policy, the least {min(shares.values()):.0%}; intervals over batches "
+                "rest on few responses"
             )
 
 
