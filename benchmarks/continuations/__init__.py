@@ -1,6 +1,7 @@
 """Rates of losses that are kept up, against trainings that go on under each loss."""
 
 import os
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 from pathlib import Path
@@ -14,8 +15,10 @@ from benchmarks.command import processor_seconds
 from benchmarks.continuations.loop import Continuation
 from benchmarks.harness import Check, Report
 from entrometer.estimators import agreement
+from entrometer.interventions import intervention
 from entrometer.runs.rows import read_tables
 from entrometer.runs.tables.compare import CompareTables
+from entrometer.runs.tables.next_batches import ExpectedChange
 
 LOSSES = (
     "dr-grpo",
@@ -30,8 +33,10 @@ LOSSES = (
 )
 SEEDS = range(4)
 HORIZONS = (8, 32)
-BATCHES = 16
-AT = "checkpoint-60"
+BATCHES = 32
+# While entropy collapses, and when little of it is left.
+CHECKPOINTS = ("checkpoint-20", "checkpoint-60")
+STEPS = 61
 # glibc otherwise returns memory at every step and fetches it again.
 MALLOC = {
     "MALLOC_MMAP_THRESHOLD_": "4000000000",
@@ -41,56 +46,59 @@ MALLOC = {
 
 
 def run() -> Report:
+    checks: list[Check] = []
+    figures: dict[str, Any] = {}
     with TemporaryDirectory() as directory:
         folder = Path(directory)
         processor_seconds(
-            *("train", "--recipe", "workbench", "--steps", 80),
+            *("train", "--recipe", "workbench", "--steps", STEPS),
             *("--run", folder / "run"),
             **MALLOC,
         )
-        processor_seconds(
-            *("compare", folder / "run" / AT, "--run", folder / "compared"),
-            *("--batches", BATCHES, "--minibatches", "1/1", "--no-truth"),
-            *("--no-report", "--prompts", 512, "--interventions", *LOSSES[1:]),
-            **MALLOC,
-        )
-        rows = read_tables(folder / "compared", CompareTables).expected
-        predicted = {
-            (r.loss, r.horizon): (r.expected, r.expected_se)
-            for r in rows
-            if r.against and r.objective == "entropy"
-        }
-        observed = _observed(str(folder / "run" / AT))
-    checks, figures = [], {}
-    for i, horizon in enumerate(HORIZONS):
-        names = [n for n in LOSSES[1:] if (_plainly(n), horizon) in predicted]
-        # Gains per step over plain, paired by seed.
-        gains = {n: (observed[n] - observed[LOSSES[0]])[:, i] / horizon for n in names}
-        p = np.array([predicted[_plainly(n), horizon][0] for n in names])
-        o = np.array([gains[n].mean() for n in names])
-        found = agreement(p, o)
-        checks.append(
-            Check(f"rank agreement, {horizon} steps", found.rank[0], at_least=0.5)
-        )
-        figures[f"{horizon} steps"] = {
-            "agreement": {k: _rounded(v) for k, v in found._asdict().items()},
-            "losses": {
-                n: {
-                    "predicted": _rounded(predicted[_plainly(n), horizon]),
-                    "continued": _rounded(
-                        (gains[n].mean(), gains[n].std(ddof=1) / len(SEEDS) ** 0.5)
-                    ),
-                }
-                for n in names
-            },
-        }
+        for name in CHECKPOINTS:
+            compared, checkpoint = folder / f"compared-{name}", folder / "run" / name
+            processor_seconds(
+                *("compare", checkpoint, "--run", compared),
+                *("--batches", BATCHES, "--minibatches", "1/1", "--no-truth"),
+                *("--no-report", "--prompts", 512, "--interventions", *LOSSES[1:]),
+                **MALLOC,
+            )
+            rows = read_tables(compared, CompareTables).expected
+            observed = _observed(str(checkpoint))
+            for i, horizon in enumerate(HORIZONS):
+                changes = {loss: x[:, i] / horizon for loss, x in observed.items()}
+                found = _compared(rows, changes, horizon)
+                place = f"{name}, {horizon} steps"
+                rank = found["agreement"]["rank"][0]
+                checks.append(Check(f"rank agreement, {place}", rank, at_least=0.5))
+                figures[place] = found
     return Report(checks, figures)
 
 
-def _plainly(name: str) -> str:
-    from entrometer.interventions import intervention
-
-    return str(intervention(name))
+def _compared(
+    rows: Sequence[ExpectedChange], changes: Mapping[str, np.ndarray], horizon: int
+) -> dict[str, Any]:
+    """Rates of gains over plain, predicted and by trainings that went on."""
+    predicted = {
+        r.loss: (r.expected, r.expected_se)
+        for r in rows
+        if r.against and r.objective == "entropy" and r.horizon == horizon
+    }
+    names = [n for n in LOSSES[1:] if str(intervention(n)) in predicted]
+    p = np.array([predicted[str(intervention(n))] for n in names])
+    # Paired by seed.
+    gains = [changes[n] - changes[LOSSES[0]] for n in names]
+    o = np.array([(x.mean(), x.std(ddof=1) / len(x) ** 0.5) for x in gains])
+    found = agreement(p[:, 0], o[:, 0])
+    near = np.abs(p[:, 0] - o[:, 0]) < 2 * np.hypot(p[:, 1], o[:, 1])
+    return {
+        "agreement": {k: _rounded(v) for k, v in found._asdict().items()},
+        "within two standard errors": f"{near.sum()} of {near.size}",
+        "losses": {
+            name: {"predicted": _rounded(p[i]), "continued": _rounded(o[i])}
+            for i, name in enumerate(names)
+        },
+    }
 
 
 def _rounded(values: Any) -> list[float]:
