@@ -54,18 +54,19 @@ def concentration(found: InfluenceTables) -> str:
     )
 
 
-def _concentrated(name: str, own: list[Token]) -> list[str]:
-    I_h, se, alpha = (
-        np.array([getattr(t, x) for t in own])
-        for x in ("entropy", "entropy_se", "alpha")
+def _concentrated(name: str, every: list[Token]) -> list[str]:
+    # A token without a weight in the loss has no influence, and is no small one.
+    own = [token for token in every if token.alpha]
+    I_h, se = (
+        np.array([getattr(t, x) for t in own]) for x in ("entropy", "entropy_se")
     )
     ranked = I_h[np.argsort(-np.abs(I_h), kind="stable")]
     top, more = (ranked[: max(1, round(x * ranked.size))] for x in (0.01, 0.1))
     parts = (np.abs(top), -top.clip(max=0), top.clip(min=0), np.abs(more))
     return [
         *(name, str(after(name))),
-        f"{np.count_nonzero(alpha):,} of {len(own):,}",
-        f"{np.mean(np.abs(I_h) > 2 * se):.0%} of all",
+        f"{len(own):,} of {len(every):,}",
+        f"{np.mean(np.abs(I_h) > 2 * se):.0%} of them",
         *(f"{part.sum() / np.abs(I_h).sum():.0%}" for part in parts),
     ]
 

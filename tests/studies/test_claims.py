@@ -191,7 +191,8 @@ def test_share_of_the_top_hundredth_is_of_sizes_with_both_signs(printed):
         assert top == pytest.approx(draining + raising, abs=1)
         path = STUDIES / "influence" / "tokens.parquet"
         tokens = read_rows(path, influence.Token)
-        sizes = np.sort([abs(t.entropy) for t in tokens if t.checkpoint == name])
+        own = [t for t in tokens if t.checkpoint == name and t.alpha]
+        sizes = np.sort([abs(t.entropy) for t in own])
         most = sizes[-round(0.01 * sizes.size) :].sum() / sizes.sum()
         assert top == round(100 * most)
     ends = [min(tops), max(tops)]
