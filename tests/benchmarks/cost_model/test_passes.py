@@ -64,6 +64,11 @@ def test_flop_of_every_pass_are_those_that_torch_counts(policy, rollouts):
     """
     shape, x = architecture_of(policy), Lengths.of(pairs(rollouts))
     weights = GradientWeights(*np.ones((2, rollouts.tokens)))
+    # Independent of one another: others would cost less.
+    several = [
+        GradientWeights(*x)
+        for x in np.random.default_rng(0).normal(size=(3, 2, rollouts.tokens))
+    ]
     v = [scale(policy.trained(), 0.1 * (1 + d)) for d in range(3)]
     found = {
         "forward": (
@@ -87,7 +92,7 @@ def test_flop_of_every_pass_are_those_that_torch_counts(policy, rollouts):
             costs.gradient(shape, x, 4),
         ),
         "vjps": (
-            counted(lambda: passes.vjps(policy, rollouts, [weights] * 3)),
+            counted(lambda: passes.vjps(policy, rollouts, several)),
             costs.gradient(shape, x, 4, ways=3),
         ),
         "rows": (
