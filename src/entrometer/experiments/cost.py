@@ -148,11 +148,11 @@ def estimate_cost(
     timing = None
     if lacking:
         path = lacking[0].subject.path
-        # The last point of a checkpoint has every kind of pass, also those that follow
-        # an earlier minibatch.
-        point = [p for p in points if p.subject.path == path][-1]
-        few, more = (excerpt(list(point.requests()), *size) for size in SIZES)
-        timing = time_passes(replace(point.subject, advanced=None), few, more)
+        # Together the points of a checkpoint have every kind of pass.
+        own = [p for p in points if p.subject.path == path]
+        every = requests_of(own)
+        few, more = (excerpt(every, *size) for size in SIZES)
+        timing = time_passes(replace(own[0].subject, advanced=None), few, more)
     stages, loading = _priced(requests, store, timing)
     after = 0.0
     if steps.seconds_after is not None:
