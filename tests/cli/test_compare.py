@@ -97,6 +97,19 @@ def test_dry_run_tells_the_plan_and_writes_nothing(trained, tmp_path, capsys):
     assert not run.exists()
 
 
+@pytest.mark.usefixtures("timed_once")
+def test_dry_run_of_several_batches_times_the_passes_of_every_minibatch(
+    trained, tmp_path, capsys
+):
+    # The point of the whole update has the batches, and only that of the second
+    # half a policy after a step.
+    arguments = ["compare", *at(trained, 2), "--run", str(tmp_path / "run"), *FEW]
+    assert main([*arguments, "--batches", "2", "--dry-run"]) == 0
+    text = capsys.readouterr().out
+    assert re.search(r"^loss-products +4 ", text, re.MULTILINE)
+    assert re.search(r"^policy-after-step +1 ", text, re.MULTILINE)
+
+
 def test_dry_run_of_what_is_done_times_nothing(compared, capsys, monkeypatch):
     monkeypatch.setattr(Worker, "checkpoint", None)
     arguments = ["compare", "--run", str(compared), "--resume", "--dry-run"]

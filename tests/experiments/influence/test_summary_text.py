@@ -49,7 +49,7 @@ def test_sentences_say_what_and_how_much():
     assert "each of 200 tokens" in said["sentences"][0]
     assert "64 prompts with one response each, in 8 folds" in said["sentences"][0]
     assert "by -0.0300 [-0.0320, -0.0280] nats per token" in said["sentences"][1]
-    assert "1% of the tokens have 1%" in said["sentences"][1]
+    assert "1% of the tokens with a gradient have 1%" in said["sentences"][1]
     assert said["warnings"] == []
 
 
@@ -72,6 +72,12 @@ def test_each_danger_is_told(given, warning):
     (said,) = told(**given)["warnings"]
     assert warning in said
     assert said.startswith("x, x: ")
+
+
+def test_tokens_without_a_gradient_are_not_among_the_hundredth():
+    # 2 of 200 tokens with a gradient; counting all 1,000, it would be 10 of them.
+    sizes = (-50.0,) * 2 + (-1.0,) * 198 + (0.0,) * 800
+    assert "have 34% of" in told(sizes)["sentences"][1]
 
 
 def test_a_batch_without_influence_has_no_share_that_few_tokens_carry():

@@ -130,7 +130,10 @@ def _known(parts: Parts) -> bool:
 
 
 def _concentration(share: float) -> str:
-    return f"the top 1% of the tokens have {share:.0%} of all |influence| on entropy"
+    return (
+        f"the top 1% of the tokens with a gradient have {share:.0%} of all |influence| "
+        "on entropy"
+    )
 
 
 def _warnings(parts: Parts, share: float, recorded: bool) -> Iterator[str]:

@@ -145,7 +145,8 @@ def tokens_in_words(runs: Sequence[DiagnoseRun]) -> str | None:
     ]
     text = (
         "What momentum does is not of these tokens. Of what the batch itself does, 1% "
-        f"of its tokens have {whole_percent(share)}, counting both signs"
+        f"of its tokens with a gradient have {whole_percent(share)}, counting both "
+        "signs"
     )
     if kinds:
         most = min(kinds, key=lambda g: g.value)

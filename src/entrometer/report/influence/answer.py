@@ -63,7 +63,7 @@ def _one(run: InfluenceRun, s: Subject, parts: Parts, rates: Rates) -> Answer:
     top = top_share(run.tables, *s[1:3])
     if math.isfinite(top):
         text += (
-            f" The 1% of its tokens with the largest influence have "
+            f" Of its tokens with a gradient, the 1% with the largest influence have "
             f"{whole_percent(top)} of all |influence| on entropy."
         )
     return Answer(title, text, tuple(cards))

@@ -179,11 +179,16 @@ class InfluenceTables:
 
 
 def top_share(tables: InfluenceTables, checkpoint: str, update: str) -> float:
-    r"""Return the part of $\sum|I_h|$ due to 1% of the tokens; NaN if the sum is 0."""
+    r"""Return the part of $\sum|I_h|$ due to 1% of the tokens that have a gradient.
+
+    NaN if no token has one.
+    """
     rows = [
         t for t in tables.tokens if (t.checkpoint, t.update) == (checkpoint, update)
     ]
-    # Absolute values: influences of opposite sign would cancel in the total.
-    size = np.sort([abs(t.entropy) for t in rows])[::-1]
-    total, top = size.sum(), max(1, round(0.01 * size.size))
-    return float(size[:top].sum() / total) if total > 0 else math.nan
+    # Absolute values: influences of opposite sign would cancel in the total. A token
+    # without weight in the loss has no influence at all, and is not one of the small.
+    size = np.sort([abs(t.entropy) for t in rows if t.entropy])[::-1]
+    if not size.size:
+        return math.nan
+    return float(size[: max(1, round(0.01 * size.size))].sum() / size.sum())
