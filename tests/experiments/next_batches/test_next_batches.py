@@ -211,11 +211,20 @@ def test_expected_change_is_the_mean_over_batches(done):
             assert row.expected == pytest.approx(np.mean(changes), rel=1e-9)
             assert row.next_low < row.expected_low < row.expected_high < row.next_high
             assert row.batches == len(changes) == 4
+            parts = [
+                b.momentum
+                for b in batches
+                if (b.loss, b.objective) == (loss, objective)
+            ]
+            assert row.momentum == pytest.approx(np.mean(parts), rel=1e-9)
+            assert row.momentum_low < row.momentum < row.momentum_high
     # Multi-step rates of reward are not told.
     assert not [r for r in rows if r.objective == "reward" and r.horizon > 1]
     gains = [r for r in rows if r.against and r.objective == "entropy"]
     assert {r.horizon for r in gains} == {1, 8, 32, 128}
     assert all(math.isnan(r.next_low) for r in gains if r.horizon > 1)
+    # Losses share momentum, so a gain has no part of it.
+    assert all(math.isnan(r.momentum) for r in gains)
 
 
 def test_reward_per_nat_is_the_ratio_of_the_two_changes(done):

@@ -71,6 +71,14 @@ def test_the_largest_gain_that_passes_is_advised():
     assert "largest of 3 gains" in advised
 
 
+def test_momentums_part_of_the_change_is_said():
+    known = {"momentum_low": -0.05, "momentum": -0.03, "momentum_high": -0.01}
+    (text,) = next_batch_sentences([replace(PLAIN, **known)])
+    assert "on average, of which momentum makes -0.030 [-0.050, -0.010], and" in text
+    (text,) = next_batch_sentences([PLAIN])
+    assert "momentum" not in text
+
+
 def test_without_one_that_passes_it_says_what_would_tell():
     _, advised = next_batch_sentences([PLAIN, VAGUE])
     assert "no remedy is distinguishable from plain" in advised

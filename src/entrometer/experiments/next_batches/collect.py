@@ -114,6 +114,15 @@ class Effects:
         influence = self.influence(self.table(loss, against, horizon), objective)
         return two_way(influence.cells, prompts=influence.prompts)
 
+    def momentum(self, loss: int, objective: str) -> Estimate:
+        """Return the part of a loss's expected change by one step that momentum makes.
+
+        Batches share momentum itself; they differ by their second moments.
+        """
+        columns = [self.products[loss][f"history_{b}"] for b in range(self.batches)]
+        cells = self.influence(columns, objective).cells
+        return two_way(cells, prompts=self.evaluation.prompts).expected
+
     def per_nat(self, loss: int, against: int | None) -> Estimate:
         r"""Return the change in reward per nat of the change in entropy, by one step.
 
@@ -224,6 +233,9 @@ def _judged(
         found = effects.expected(loss, against, objective, horizon)
         variance = found.expected.standard_error**2
         per_nat = (np.nan,) * 3
+        momentum = None
+        if against is None and horizon == ONE_STEP:
+            momentum = effects.momentum(loss, objective)
         if objective == "reward":
             r = effects.per_nat(loss, against)
             per_nat = (r.value, r.low, r.high)
@@ -248,6 +260,7 @@ def _judged(
                 per_nat=per_nat[0],
                 per_nat_low=per_nat[1],
                 per_nat_high=per_nat[2],
+                **estimate_fields("momentum", momentum),
             )
         )
     # Losses that weigh every token as plain does have no gain to test.

@@ -124,8 +124,11 @@ def _expected(found: Advice) -> str:
         if rate is not None and rate.known
         else ""
     )
+    parts = interval(plain.momentum, plain.momentum_low, plain.momentum_high)
+    momentum = f", of which momentum makes {parts}" * math.isfinite(plain.momentum)
     return (
-        f"one step changes entropy by {_told(plain)} nats per token on average, and "
+        f"one step changes entropy by {_told(plain)} nats per token on average"
+        f"{momentum}, and "
         f"the next batch's step by {ends} with 95% ({plain.batches} batches, "
         f"{plain.batches_with_signal} with signal; {plain.prompts} prompts){kept}."
         f"{_bought(found)}"

@@ -74,6 +74,12 @@ class ExpectedChange(OfCheckpoint):
     change in entropy is distinguishable from 0."""
     per_nat_low: float = math.nan
     per_nat_high: float = math.nan
+    momentum: float = math.nan
+    """Part of the expected change that AdamW's momentum makes, in the next step; NaN
+    for gains, which it has no part in, and for longer horizons."""
+    momentum_se: float = math.nan
+    momentum_low: float = math.nan
+    momentum_high: float = math.nan
 
     @property
     def known(self) -> bool:
