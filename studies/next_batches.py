@@ -1,0 +1,73 @@
+"""What the next batches do along the reference run; resumes where it stopped.
+
+Usage: python -m studies.next_batches [RUN], from the root of the repository. RUN, by
+default runs/next-batches, keeps every pass. Tables are collected into
+studies/next-batches, and those of its README are printed.
+
+At each checkpoint 8 update batches, the recorded one and 7 that are sampled, under the
+losses that can act on whole batches: the expected change, the next batch's, and what a
+loss does that is kept up.
+"""
+
+import sys
+from pathlib import Path
+
+from entrometer.experiments.compare import COMPARE
+from entrometer.experiments.compare.config import CompareConfig
+from entrometer.interventions import intervention, intervention_names
+from studies.collected import checkpoints, collected
+
+HERE = Path(__file__).parent / "next-batches"
+STEPS = (8, 24, 40, 56)
+BATCHES = 8
+COMBINATIONS = {
+    *("adaptive-bonus", "entropy-bonus", "entrocraft"),
+    *("negative-reinforced", "positive-only"),
+}
+REWEIGHTED = {"clip-b", "high-entropy", "stare", "steer"}
+
+
+def compared(step: int) -> tuple[str, ...]:
+    """Losses that differ from plain where every ratio is 1, at their strengths.
+
+    All strengths where the gradients are combinations of those of other losses, which
+    cost no backward pass; otherwise the published one. Without Clip_V, whose threshold
+    no token of the recorded batches passes (`studies.interventions`), and the frontier,
+    whose choice of tokens needs the influence of each batch. Losses that reweight
+    tokens, whose gains are the smallest, only at the first checkpoint: each costs a
+    backward pass over every batch.
+    """
+    found = []
+    for name in intervention_names():
+        remedy = intervention(name).remedy
+        if not remedy.on_policy or remedy.needs:
+            continue
+        if name in REWEIGHTED and step != STEPS[0]:
+            continue
+        values = remedy.strengths if name in COMBINATIONS else ()
+        found += [f"{name}:{remedy.strength}={value}" for value in values] or [name]
+    return (*found, "clip-cov:rho=0.02")
+
+
+def losses(step: int) -> CompareConfig:
+    """All losses at a checkpoint, on whole batches; no step is taken."""
+    return CompareConfig(
+        checkpoints=checkpoints(step),
+        policy="smollm2",
+        level="easy",
+        batches=BATCHES,
+        minibatches=("1/1",),
+        interventions=compared(step),
+        truth=False,
+    )
+
+
+def main(run: Path) -> None:
+    """Measure, collect, print."""
+    for step in STEPS:
+        folder = HERE / f"checkpoint-{step}"
+        collected(COMPARE, losses(step), run=run / f"losses-{step}", folder=folder)
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1] if len(sys.argv) > 1 else "runs/next-batches"))
