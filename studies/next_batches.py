@@ -1,8 +1,11 @@
 """What the next batches do along the reference run; resumes where it stopped.
 
-Usage: python -m studies.next_batches [RUN], from the root of the repository. RUN, by
-default runs/next-batches, keeps every pass. Tables are collected into
-studies/next-batches, and those of its README are printed.
+Usage: python -m studies.next_batches [RUN [STEP ...]], from the root of the
+repository. RUN, by default runs/next-batches, keeps every pass. Tables of the
+checkpoints after these steps, by default all four, are collected into
+studies/next-batches, and those of its README are printed. One core takes about 40
+minutes per checkpoint, so that two processes with one thread (`OMP_NUM_THREADS=1`) and
+a RUN each use two cores well.
 
 At each checkpoint 8 update batches, the recorded one and 7 that are sampled, under the
 losses that can act on whole batches: the expected change, the next batch's, and what a
@@ -10,12 +13,14 @@ loss does that is kept up.
 """
 
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 from entrometer.experiments.compare import COMPARE
 from entrometer.experiments.compare.config import CompareConfig
 from entrometer.interventions import intervention, intervention_names
 from studies.collected import checkpoints, collected
+from studies.next_batches_tables import committed, tables
 
 HERE = Path(__file__).parent / "next-batches"
 STEPS = (8, 24, 40, 56)
@@ -62,12 +67,14 @@ def losses(step: int) -> CompareConfig:
     )
 
 
-def main(run: Path) -> None:
+def main(run: Path, steps: Sequence[int]) -> None:
     """Measure, collect, print."""
-    for step in STEPS:
+    for step in steps:
         folder = HERE / f"checkpoint-{step}"
         collected(COMPARE, losses(step), run=run / f"losses-{step}", folder=folder)
+    print(tables(committed()))
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1] if len(sys.argv) > 1 else "runs/next-batches"))
+    where, *chosen = sys.argv[1:] or ["runs/next-batches"]
+    main(Path(where), [int(step) for step in chosen] or STEPS)
