@@ -1,7 +1,10 @@
 """What every study does: measure, and keep tables and figures in its folder."""
 
+import shutil
+from collections.abc import Collection
 from functools import partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, TypeVar
 
 from entrometer.api.progress import Ticker
@@ -33,7 +36,12 @@ def committed_tables(folder: Path, tables: type[Tables]) -> Tables:
 
 
 def collected(
-    experiment: Experiment[Any, Tables], config: Any, *, run: Path, folder: Path
+    experiment: Experiment[Any, Tables],
+    config: Any,
+    *,
+    run: Path,
+    folder: Path,
+    only: Collection[str] = (),
 ) -> Tables:
     """Run an experiment, or resume it, and collect its tables and figures.
 
@@ -42,6 +50,7 @@ def collected(
         config: Its settings.
         run: Its run directory; passes are kept next to it, in `store`.
         folder: Where tables and figures are collected.
+        only: Names of the tables and figures to collect; all if empty.
     """
     with Ticker() as ticker:
         tables = run_experiment(
@@ -54,6 +63,11 @@ def collected(
     folder.mkdir(parents=True, exist_ok=True)
     for name, row in table_classes(experiment.tables).items():
         rows: list[Any] = getattr(tables, name)
-        write_rows(folder / f"{name}.parquet", row, rows)
-    write_figures(run, folder, ("svg",), run_kinds())
+        if not only or name in only:
+            write_rows(folder / f"{name}.parquet", row, rows)
+    with TemporaryDirectory() as drawn:
+        write_figures(run, Path(drawn), ("svg",), run_kinds())
+        for figure in Path(drawn).iterdir():
+            if not only or figure.stem in only:
+                shutil.copy(figure, folder)
     return tables

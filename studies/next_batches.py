@@ -29,6 +29,7 @@ COMBINATIONS = {
     *("adaptive-bonus", "entropy-bonus", "entrocraft"),
     *("negative-reinforced", "positive-only"),
 }
+KEPT = ("agreement", "batches", "expected", "signal", "next-gains")
 REWEIGHTED = {"clip-b", "high-entropy", "stare", "steer"}
 
 
@@ -71,7 +72,8 @@ def main(run: Path, steps: Sequence[int]) -> None:
     """Measure, collect, print."""
     for step in steps:
         folder = HERE / f"checkpoint-{step}"
-        collected(COMPARE, losses(step), run=run / f"losses-{step}", folder=folder)
+        where = {"run": run / f"losses-{step}", "folder": folder}
+        collected(COMPARE, losses(step), **where, only=KEPT)
     print(tables(committed()))
 
 
