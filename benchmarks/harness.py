@@ -3,6 +3,9 @@
 import json
 import math
 import platform
+import select
+import subprocess
+import sys
 from contextlib import suppress
 from dataclasses import dataclass, field
 from importlib import metadata
@@ -79,6 +82,27 @@ def resident_kib(process: int) -> dict[str, int]:
             if name in names:
                 sizes[names[name]] = int(size.split()[0])
     return sizes
+
+
+def memory_growth(module: str, arguments: list[str]) -> dict[str, float]:
+    """Run `python -m module`; return by how many MiB its memory grows at most.
+
+    From the line `ready` that it prints to the line `done`, read every millisecond.
+    """
+    command = [sys.executable, "-m", module, *arguments]
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0
+    ) as child:
+        assert child.stdin is not None
+        assert child.stdout is not None
+        assert child.stdout.readline() == b"ready\n", "the child failed"
+        start = peak = resident_kib(child.pid)
+        child.stdin.write(b"go\n")
+        while not select.select([child.stdout], [], [], 0.001)[0]:
+            now = resident_kib(child.pid)
+            peak = {key: max(peak[key], now[key]) for key in peak}
+        assert child.stdout.readline() == b"done\n", "the child failed"
+    return {key: (peak[key] - start[key]) / 1024 for key in peak}
 
 
 def worst(values: list[float]) -> float:

@@ -7,8 +7,6 @@ mapped or written do not: the kernel drops them where memory is short.
 """
 
 import ctypes
-import select
-import subprocess
 import sys
 import tempfile
 from multiprocessing import get_context
@@ -16,7 +14,7 @@ from pathlib import Path
 
 import torch
 
-from benchmarks.harness import Check, resident_kib
+from benchmarks.harness import Check, memory_growth
 from benchmarks.importers.synthetic import MOMENTS, save_base, shapes_of, value, write
 
 LIMIT = 1.3
@@ -48,7 +46,7 @@ def checks() -> tuple[list[Check], dict[str, object]]:
     made: list[Check] = []
     figures: dict[str, object] = {"memory is": MEASURED}
     with tempfile.TemporaryDirectory() as name:
-        seen = grown(["fill", str(_FILLED)])["anonymous"]
+        seen = memory_growth(__spec__.name, ["fill", str(_FILLED)])["anonymous"]
         made.append(Check(f"MiB seen of {_FILLED}", seen, at_least=0.95 * _FILLED))
         for kind, processes in CASES:
             case = f"{_NAMES[kind]}, {processes} processes"
@@ -74,7 +72,9 @@ def converted(kind: str, processes: int, folder: Path) -> dict[str, float]:
         assert made.exitcode == 0, f"{kind} of {processes} could not be made"
     files = [f for f in (folder / "large").rglob("*.pt") if "_rank_" in f.name]
     largest = max(file.stat().st_size for file in files) / 2**20
-    memory = grown(["convert", str(folder / "tiny"), str(folder / "large")])
+    memory = memory_growth(
+        __spec__.name, ["convert", str(folder / "tiny"), str(folder / "large")]
+    )
     return {
         "checkpoint_mib": sum(file.stat().st_size for file in files) / 2**20,
         "largest_file_mib": largest,
@@ -83,24 +83,6 @@ def converted(kind: str, processes: int, folder: Path) -> dict[str, float]:
         "with_mapped_pages_mib": memory["all"],
         "others": _others(folder / "large"),
     }
-
-
-def grown(arguments: list[str]) -> dict[str, float]:
-    """Run a child, and return by how many MiB its memory grows at most."""
-    command = [sys.executable, "-m", "benchmarks.importers.memory", *arguments]
-    with subprocess.Popen(
-        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0
-    ) as child:
-        assert child.stdin is not None
-        assert child.stdout is not None
-        assert child.stdout.readline() == b"ready\n", "the child failed"
-        start = peak = resident_kib(child.pid)
-        child.stdin.write(b"go\n")
-        while not select.select([child.stdout], [], [], 0.001)[0]:
-            now = resident_kib(child.pid)
-            peak = {key: max(peak[key], now[key]) for key in peak}
-        assert child.stdout.readline() == b"done\n", "the child failed"
-    return {key: (peak[key] - start[key]) / 1024 for key in peak}
 
 
 def _others(folder: Path) -> int:

@@ -6,11 +6,11 @@ from entrometer.calculus import (
     Update,
     Vector,
     add,
+    clip_scale,
     identity_preconditioner,
     scale,
     zeros_like,
 )
-from entrometer.calculus.updates import clipped
 from entrometer.calculus.vectors import check_layout
 from entrometer.errors import InvalidValue
 
@@ -50,7 +50,8 @@ def sgd_update(
         raise InvalidValue(f"expected weight_decay >= 0; got {weight_decay}.")
     check_layout(params, gradient)
     before = zeros_like(params) if momentum_buffer is None else momentum_buffer
-    cg, c = clipped(gradient, max_norm)
+    c = 1.0 if max_norm is None else clip_scale(gradient, max_norm)
+    cg = scale(gradient, c)
     history = scale(before, -momentum)
     decay = scale(params, -weight_decay)
     direction = add(add(history, decay), cg, scale=-1.0)

@@ -99,10 +99,9 @@ def test_alpha_pulls_on_the_loss_of_the_trainer(trained, stored, most):
 def test_a_step_comes_back_as_it_was(trained, tmp_path):
     checkpoint = load_checkpoint(trained / "checkpoint-1", base="tiny")
     batch = recorded_batch(read_update(update_path(trained, 2)))
-    update = make_step(
-        checkpoint, ascent_of(checkpoint.policy, batch), max_grad_norm=1.0
-    ).update
-    write_step(tmp_path / "step", update)
+    ascent = ascent_of(checkpoint.policy, batch)
+    update = make_step(checkpoint, ascent, max_grad_norm=1.0).update
+    write_step(tmp_path / "step", checkpoint, ascent, max_grad_norm=1.0)
     read = read_step(tmp_path / "step", "cpu")
     assert read.kappa == update.kappa
     for part in ("direction", "preconditioner"):

@@ -3,10 +3,13 @@
 A quantity of the size of the model is a `Vector`: one tensor per parameter name.
 """
 
+from entrometer.calculus.adamw import AdamWFactors as AdamWFactors
 from entrometer.calculus.adamw import AdamWHyperparameters as AdamWHyperparameters
 from entrometer.calculus.adamw import AdamWState as AdamWState
 from entrometer.calculus.adamw import AdamWStep as AdamWStep
+from entrometer.calculus.adamw import AdamWTensors as AdamWTensors
 from entrometer.calculus.adamw import adam_preconditioner as adam_preconditioner
+from entrometer.calculus.adamw import adamw_tensor as adamw_tensor
 from entrometer.calculus.adamw import adamw_update as adamw_update
 from entrometer.calculus.derivatives import Pullback as Pullback
 from entrometer.calculus.derivatives import SecondTangents as SecondTangents

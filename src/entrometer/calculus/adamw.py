@@ -8,7 +8,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from entrometer.calculus.updates import Update, clipped
+from entrometer.calculus.updates import Update, clip_scale
 from entrometer.calculus.vectors import Vector, check_layout, check_names, zeros_like
 from entrometer.errors import InvalidValue
 
@@ -91,30 +91,104 @@ def adamw_update(
     check_layout(params, state.first_moment)
     check_layout(params, state.second_moment)
     check_names(params, hyper.weight_decay)
-    beta1, beta2 = hyper.betas
-    n = state.step + 1
-    cg, c = clipped(gradient, max_norm)
-    m_before = state.first_moment
-    m = {k: beta1 * m_before[k] + (1 - beta1) * cg[k] for k in params}
-    s = {
-        k: torch.addcmul(beta2 * state.second_moment[k], cg[k], cg[k], value=1 - beta2)
-        for k in params
+    step = AdamWFactors.of(state.step, hyper, gradient, max_norm=max_norm)
+    made = {
+        k: adamw_tensor(
+            theta,
+            gradient[k],
+            state.first_moment[k],
+            state.second_moment[k],
+            step,
+            weight_decay=hyper.weight_decay[k],
+        )
+        for k, theta in params.items()
     }
-    P = adam_preconditioner(s, step=n, beta2=beta2, epsilon=hyper.epsilon)
-    correction = 1 - beta1**n
-    decay = {k: -hyper.weight_decay[k] * theta for k, theta in params.items()}
-    history = {k: -beta1 / correction * P[k] * m_before[k] for k in params}
-    direction = {k: decay[k] - P[k] * m[k] / correction for k in params}
+
+    def part(name: str) -> dict[str, Tensor]:
+        return {k: getattr(tensors, name) for k, tensors in made.items()}
+
     update = Update(
-        direction=direction,
-        history=history,
-        decay=decay,
-        preconditioner=P,
-        kappa=c * (1 - beta1) / correction,
-        clip=c,
-        momentum=beta1,
+        direction=part("direction"),
+        history=part("history"),
+        decay=part("decay"),
+        preconditioner=part("preconditioner"),
+        kappa=step.kappa,
+        clip=step.clip,
+        momentum=hyper.betas[0],
     )
-    return AdamWStep(update, AdamWState(n, m, s))
+    after = AdamWState(step.number, part("first_moment"), part("second_moment"))
+    return AdamWStep(update, after)
+
+
+class AdamWFactors(NamedTuple):
+    """Numbers of one step that all parameters share."""
+
+    number: int
+    """$n$, counted from 1."""
+    betas: tuple[float, float]
+    epsilon: float
+    clip: float
+    """$c$, the scale that clipping puts on the gradient."""
+
+    @classmethod
+    def of(
+        cls,
+        taken: int,
+        hyper: AdamWHyperparameters,
+        gradient: Vector,
+        *,
+        max_norm: float | None,
+    ) -> "AdamWFactors":
+        """Return the factors of the step after `taken` ones; `max_norm` None: no clip.
+
+        The norm of the whole gradient is the only number that no tensor has by itself.
+        """
+        clip = 1.0 if max_norm is None else clip_scale(gradient, max_norm)
+        return cls(taken + 1, hyper.betas, hyper.epsilon, clip)
+
+    @property
+    def correction(self) -> float:
+        r"""Correction $1 - \beta_1^n$ of the first moment's bias."""
+        return 1 - self.betas[0] ** self.number
+
+    @property
+    def kappa(self) -> float:
+        r"""Weight $\kappa = c(1-\beta_1)/(1-\beta_1^n)$ of this step's gradient."""
+        return self.clip * (1 - self.betas[0]) / self.correction
+
+
+class AdamWTensors(NamedTuple):
+    """The parts of a step, and the moments after it, of one parameter."""
+
+    direction: Tensor
+    history: Tensor
+    decay: Tensor
+    preconditioner: Tensor
+    first_moment: Tensor
+    second_moment: Tensor
+
+
+def adamw_tensor(
+    theta: Tensor,
+    gradient: Tensor,
+    first_moment: Tensor,
+    second_moment: Tensor,
+    step: AdamWFactors,
+    *,
+    weight_decay: float,
+) -> AdamWTensors:
+    """Return the step of one parameter, by the equations of `adamw_update`.
+
+    `gradient` is that of the loss and not yet clipped.
+    """
+    beta1, beta2 = step.betas
+    cg = gradient if step.clip == 1.0 else gradient * step.clip
+    m = beta1 * first_moment + (1 - beta1) * cg
+    s = torch.addcmul(beta2 * second_moment, cg, cg, value=1 - beta2)
+    P = _preconditioner(s, step=step.number, beta2=beta2, epsilon=step.epsilon)
+    decay = -weight_decay * theta
+    history = -beta1 / step.correction * P * first_moment
+    return AdamWTensors(decay - P * m / step.correction, history, decay, P, m, s)
 
 
 def adam_preconditioner(
@@ -129,9 +203,12 @@ def adam_preconditioner(
             f"expected step >= 1, the steps that the second moment has seen; got "
             f"{step}: a fresh state has no preconditioner yet."
         )
-    # The correction goes outside the root, as in torch, so that roundings agree.
-    correction = math.sqrt(1 - beta2**step)
     return {
-        name: (s.sqrt() / correction + epsilon).reciprocal()
+        name: _preconditioner(s, step=step, beta2=beta2, epsilon=epsilon)
         for name, s in second_moment.items()
     }
+
+
+def _preconditioner(s: Tensor, *, step: int, beta2: float, epsilon: float) -> Tensor:
+    # The correction goes outside the root, as in torch, so that roundings agree.
+    return (s.sqrt() / math.sqrt(1 - beta2**step) + epsilon).reciprocal()

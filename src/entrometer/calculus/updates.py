@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from torch import Tensor
 
-from entrometer.calculus.vectors import Vector, add, check_layout, norm, scale
+from entrometer.calculus.vectors import Vector, add, check_layout, norm
 from entrometer.errors import InvalidValue
 
 
@@ -106,16 +106,6 @@ def clip_scale(gradient: Vector, max_norm: float) -> float:
             "leave it out."
         )
     return min(1.0, max_norm / (size + 1e-6))
-
-
-def clipped(
-    gradient: Vector, max_norm: float | None
-) -> tuple[dict[str, Tensor], float]:
-    """Return the clipped gradient and its scale $c$; `max_norm` None does not clip."""
-    if max_norm is None:
-        return dict(gradient), 1.0
-    c = clip_scale(gradient, max_norm)
-    return scale(gradient, c), c
 
 
 def identity_preconditioner(params: Vector) -> dict[str, Tensor]:

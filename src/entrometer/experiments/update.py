@@ -1,5 +1,6 @@
 """The step that AdamW makes of an update batch, and the files that store it."""
 
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
@@ -9,15 +10,17 @@ from torch import Tensor
 
 from entrometer import passes
 from entrometer.calculus import (
+    AdamWFactors,
     AdamWState,
     AdamWStep,
-    Update,
+    AdamWTensors,
     Vector,
+    adamw_tensor,
     adamw_update,
     scale,
 )
 from entrometer.calculus.vectors import LazyVector
-from entrometer.engine.vectors import Device, open_vectors, parts, write_vectors
+from entrometer.engine.vectors import Device, open_vectors, write_vectors
 from entrometer.experiments.update_batch import Batch
 from entrometer.policy import Checkpoint, Policy
 from entrometer.policy.policy import padding_row
@@ -81,12 +84,46 @@ def momentum_and_decay(
     }
 
 
-def write_step(path: Path, update: Update) -> None:
-    """Write a step's direction, history, preconditioner and kappa to a file."""
-    names = ("direction", "history", "preconditioner")
-    vectors = parts(**{name: getattr(update, name) for name in names})
+def write_step(
+    path: Path, checkpoint: Checkpoint, ascent: Vector, *, max_grad_norm: float
+) -> None:
+    """Write AdamW's step to a file: direction, history, preconditioner and kappa."""
+    factors, tensors = _step_by_tensor(checkpoint, ascent, max_grad_norm)
+
+    def named() -> Iterator[tuple[str, Tensor]]:
+        for name, made in tensors:
+            for part in ("direction", "history", "preconditioner"):
+                yield f"{part}/{name}", getattr(made, part)
+
     # repr of a float is exact: the shortest text that reads back to the same bits.
-    write_vectors(path, vectors, about={"kappa": repr(update.kappa)})
+    write_vectors(path, named(), about={"kappa": repr(factors.kappa)})
+
+
+def _step_by_tensor(
+    checkpoint: Checkpoint, ascent: Vector, max_grad_norm: float
+) -> tuple[AdamWFactors, Iterator[tuple[str, AdamWTensors]]]:
+    """Return a step's shared numbers, and its tensors by parameter, one at a time.
+
+    The six vectors of a step and its moments are never in memory as a whole.
+    """
+    hyper, state = checkpoint.hyperparameters, checkpoint.state
+    factors = AdamWFactors.of(state.step, hyper, ascent, max_norm=max_grad_norm or None)
+    tensors = (
+        (
+            name,
+            adamw_tensor(
+                p,
+                # The ascent is minus the gradient of the loss, which AdamW expects.
+                -ascent[name],
+                state.first_moment[name],
+                state.second_moment[name],
+                factors,
+                weight_decay=hyper.weight_decay[name],
+            ),
+        )
+        for name, p in checkpoint.policy.trained().items()
+    )
+    return factors, tensors
 
 
 def read_step(path: Path, device: Device) -> StepVectors:
@@ -103,16 +140,27 @@ def read_step_part(path: Path, part: str, device: Device) -> dict[str, Tensor]:
 
 
 def write_advanced(
-    path: Path, checkpoint: Checkpoint, made: AdamWStep, eta: float
+    path: Path,
+    checkpoint: Checkpoint,
+    ascent: Vector,
+    *,
+    max_grad_norm: float,
+    eta: float,
 ) -> None:
-    r"""Write $\theta + \eta v$ and AdamW's moments after the step to a file."""
-    v = made.update.direction
-    # Added in the type of the parameter, as the optimizer of the training does.
-    moved = {n: p + eta * v[n].to(p) for n, p in checkpoint.policy.trained().items()}
-    first, second = made.state.first_moment, made.state.second_moment
-    vectors = parts(parameter=moved, first=first, second=second)
-    about = {"steps": str(checkpoint.step + 1), "optimizer": str(made.state.step)}
-    write_vectors(path, vectors, about=about)
+    r"""Write $\theta + \eta v$ and AdamW's moments after its step to a file."""
+    trained = checkpoint.policy.trained()
+    factors, tensors = _step_by_tensor(checkpoint, ascent, max_grad_norm)
+
+    def named() -> Iterator[tuple[str, Tensor]]:
+        for name, made in tensors:
+            p = trained[name]
+            # Added in the type of the parameter, as the training's optimizer does.
+            yield f"parameter/{name}", p + eta * made.direction.to(p)
+            yield f"first/{name}", made.first_moment
+            yield f"second/{name}", made.second_moment
+
+    about = {"steps": str(checkpoint.step + 1), "optimizer": str(factors.number)}
+    write_vectors(path, named(), about=about)
 
 
 def read_advanced(path: Path, checkpoint: Checkpoint) -> Checkpoint:

@@ -13,7 +13,6 @@ from entrometer.experiments.requests.sharded import ShardedSum, Summands
 from entrometer.experiments.update import (
     StepVectors,
     ascent_of,
-    make_step,
     read_advanced,
     read_step,
     read_step_part,
@@ -75,10 +74,8 @@ class Step(ShardedSum):
     def conclude(self, worker: Worker, total: dict[str, Tensor]) -> None:
         """Write the step that AdamW makes from the whole gradient."""
         # Clipping and the second moment are not linear: they need the whole gradient.
-        made = make_step(
-            worker.checkpoint(self.subject), total, max_grad_norm=self.max_grad_norm
-        )
-        write_step(self.path(worker.store), made.update)
+        checkpoint, path = worker.checkpoint(self.subject), self.path(worker.store)
+        write_step(path, checkpoint, total, max_grad_norm=self.max_grad_norm)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -108,9 +105,13 @@ class PolicyAfterStep(ShardedSum):
 
     def conclude(self, worker: Worker, total: dict[str, Tensor]) -> None:
         """Take the step, and write parameters and moments."""
-        checkpoint = worker.checkpoint(self.subject)
-        made = make_step(checkpoint, total, max_grad_norm=self.step.max_grad_norm)
-        write_advanced(self.path(worker.store), checkpoint, made, self.eta)
+        write_advanced(
+            self.path(worker.store),
+            worker.checkpoint(self.subject),
+            total,
+            max_grad_norm=self.step.max_grad_norm,
+            eta=self.eta,
+        )
 
     def apply(self, checkpoint: Checkpoint, store: Path) -> Checkpoint:
         """Return the checkpoint with the parameters and moments after the step."""

@@ -1,0 +1,103 @@
+"""Memory of a step in all parameters of SmolLM2, and of a forward without moments.
+
+A child makes the same request on the tiny policy first, so that everything is imported,
+and then on SmolLM2, with an update batch of 4 responses of 8 tokens whose activations
+are small. Its anonymous memory counts, read every millisecond, in bytes per parameter;
+weights and moments that are mapped from their files do not.
+"""
+
+import ctypes
+import json
+import sys
+import tempfile
+from pathlib import Path
+
+import torch
+
+from benchmarks.harness import Check, Report, memory_growth
+from entrometer.engine import LocalEngine, quiet
+from entrometer.experiments.batches import evaluation, step_of, subject_of
+from entrometer.experiments.config import ExperimentConfig
+from entrometer.experiments.requests import Forward, Request, Worker
+from entrometer.policy.loading import load_policy
+from entrometer.policy.optimizer_state import decay_groups
+from studies.smollm2 import prepare_smollm2
+
+LIMITS = {"step": 22.0, "forward": 5.0}
+
+
+def run() -> Report:
+    prepare_smollm2()
+    checks, figures = [], {}
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        sizes = {p: _checkpoint(p, folder / p) for p in ("tiny", "smollm2")}
+        for kind, limit in LIMITS.items():
+            grown = memory_growth(__spec__.name, [kind, name])
+            found = {k: x * 2**20 / sizes["smollm2"] for k, x in grown.items()}
+            label = f"bytes per parameter, {kind}"
+            checks.append(Check(label, found["anonymous"], at_most=limit))
+            figures[kind] = {k: round(x, 2) for k, x in found.items()}
+    return Report(checks, figures | {"parameters": sizes["smollm2"]})
+
+
+def _checkpoint(name: str, folder: Path) -> int:
+    """Write a policy with all parameters trained, and moments; return their number."""
+    policy = load_policy(name)
+    model, generator = policy.model, torch.Generator().manual_seed(0)
+    model.save_pretrained(folder)
+    policy.tokenizer.save_pretrained(folder)
+    parameters = dict(model.named_parameters())
+    groups = [[parameters[n] for n in names] for names in decay_groups(model)]
+    optimizer = torch.optim.AdamW(
+        [{"params": own, "weight_decay": 0.0} for own in groups], lr=1e-6
+    )
+    for p in parameters.values():
+        optimizer.state[p] = {
+            "step": torch.tensor(1.0),
+            "exp_avg": 1e-3 * torch.randn(p.shape, generator=generator),
+            "exp_avg_sq": 1e-6 * torch.rand(p.shape, generator=generator),
+        }
+    torch.save(optimizer.state_dict(), folder / "optimizer.pt")
+    trainer = {"global_step": 1, "max_steps": 10}
+    (folder / "trainer_state.json").write_text(json.dumps(trainer))
+    return sum(p.numel() for p in parameters.values())
+
+
+def _requested(folder: Path, kind: str) -> tuple[Request, list[Request]]:
+    """The measured request, and those that it needs."""
+    config = ExperimentConfig(
+        checkpoints=(str(folder),),
+        updates=("sampled-1",),
+        level="tiny" if folder.name == "tiny" else "easy",
+        prompts=8,
+        max_tokens=8,
+        update_prompts=2,
+        update_responses=2,
+    )
+    subject = subject_of(config, folder)
+    if kind == "step":
+        step = step_of(config, subject, "sampled-1", 1)
+        return step, [step.batch]
+    (draw, *_) = evaluation(config, subject)
+    return Forward(subject=subject, rollouts=draw), [draw]
+
+
+def _child(kind: str, folder: str) -> None:
+    requests = {}
+    for name in ("tiny", "smollm2"):
+        store = Path(folder) / f"{name}-{kind}"
+        store.mkdir()
+        requests[name], needed = _requested(Path(folder) / name, kind)
+        LocalEngine().run(needed, worker=Worker, store=store, progress=quiet)
+    requests["tiny"].run(Worker(Path(folder) / f"tiny-{kind}"))
+    # What was freed would hide as much of what follows.
+    ctypes.CDLL(None).malloc_trim(0)
+    print("ready", flush=True)
+    sys.stdin.readline()
+    requests["smollm2"].run(Worker(Path(folder) / f"smollm2-{kind}"))
+    print("done", flush=True)
+
+
+if __name__ == "__main__":
+    _child(*sys.argv[1:])
