@@ -13,9 +13,8 @@ from transformers.activations import ACT2FN
 
 from entrometer import calculus
 from entrometer.policy.adapted_linear import LinearRule, adapter, is_adapted
-from entrometer.policy.architectures import NORMS, UnknownArchitecture, attention, kind
+from entrometer.policy.architectures import NORMS, UnknownArchitecture, kind
 from entrometer.policy.tangents import (
-    attention_rule,
     gated_rule,
     norm_rule,
     tangent_rules,
@@ -286,33 +285,6 @@ def test_another_gate_has_no_rule(name):
     x = randn(2, 3, 4)
     with pytest.raises(UnknownArchitecture, match="expected a SiLU or GELU gate"):
         gated_rule(ACT2FN[name], x, x.clone())
-
-
-@pytest.mark.parametrize("masked", [False, True])
-@pytest.mark.parametrize("softcap", [None, 0.7])
-def test_the_rule_of_attention_is_its_derivative(softcap, masked):
-    B, H, K, T, C, scale = 2, 6, 2, 5, 4, 0.4
-    q, k, v = (randn(3, B, n, T, C, seed=n + i) for i, n in enumerate((H, K, K)))
-    mask = None
-    if masked:
-        mask = torch.rand(B, 1, T, T, generator=generator()) < 0.6
-        mask[1, :, 0] = False
-        mask[:, :, 1:, 0] = True
-
-    def f(q, k, v):
-        module = nn.Identity()
-        return attention(module, q, k, v, mask, scaling=scale, softcap=softcap)[0]
-
-    repeated = None if mask is None else mask.repeat(3, 1, 1, 1)
-    found = attention_rule(q, k, v, repeated, scale, softcap)
-    for d in (1, 2):
-        value, tangent = jvp(f, (q[0], k[0], v[0]), (q[d], k[d], v[d]))
-        assert relative(found[0], value) < 1e-14
-        if mask is not None:
-            # A query with no key to look at is padding: any finite number will do.
-            assert found.isfinite().all()
-            found[d, 1, 0] = tangent[1, 0]
-        assert relative(found[d], tangent) < 1e-13
 
 
 @pytest.mark.parametrize("bias", [True, False])

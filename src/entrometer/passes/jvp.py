@@ -18,7 +18,8 @@ from entrometer.calculus import Vector
 from entrometer.estimators import Curvatures, Tables, Tangents
 from entrometer.passes.batches import TOKEN_BUDGET, Batch, Padding
 from entrometer.passes.forward import aligned, head_of, policy_batches
-from entrometer.policy.architectures import ATTENTION, UnknownArchitecture
+from entrometer.policy.architectures import UnknownArchitecture
+from entrometer.policy.attention import ATTENTION
 from entrometer.policy.policy import Policy
 from entrometer.policy.tangents import tangent_rules
 from entrometer.runs.rollouts import Rollouts

@@ -12,8 +12,7 @@ allowed by name, and `passes.jvp` compares each with forward-mode AD once.
 """
 
 # Axes: M = 1 + D blocks (block 0 the primal, the others tangents), B sequences,
-# T tokens or queries, C features, N rows, H query heads, K key heads, G = H / K,
-# U keys.
+# T tokens, C features, N rows.
 
 import types
 from collections.abc import Callable, Iterator, Sequence
@@ -22,10 +21,9 @@ from functools import partial
 from typing import Any, cast
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float, Int
 from torch import Tensor, nn
 from transformers import AttentionInterface, AttentionMaskInterface
-from transformers.masking_utils import sdpa_mask
 
 from entrometer.calculus import Vector
 from entrometer.errors import ShapeMismatch
@@ -40,15 +38,14 @@ from entrometer.policy.architectures import (
     GATED_MLP,
     NORMS,
     UnknownArchitecture,
-    allowed_keys,
-    attention_weights,
-    group_queries,
     kind,
     norm_epsilon,
     norm_gain,
     require_known,
-    require_no_other_terms,
 )
+from entrometer.policy.attention import require_no_other_terms
+from entrometer.policy.attention_keys import Mask, allowed_keys
+from entrometer.policy.attention_tangents import attention_rule
 from entrometer.policy.policy import Policy
 
 _ATTENTION = "entrometer_tangents"
@@ -171,7 +168,7 @@ def _attention(
     query: Tensor,
     key: Tensor,
     value: Tensor,
-    attention_mask: Tensor | None,
+    attention_mask: Mask,
     scaling: float | None = None,
     dropout: float = 0.0,
     softcap: float | None = None,
@@ -187,7 +184,7 @@ def _attention(
 
 
 AttentionInterface.register(_ATTENTION, _attention)
-AttentionMaskInterface.register(_ATTENTION, sdpa_mask)
+AttentionMaskInterface.register(_ATTENTION, allowed_keys)
 
 
 def norm_rule(norm: nn.Module, x: Float[Tensor, "M *N C"]) -> Float[Tensor, "M *N C"]:
@@ -236,43 +233,3 @@ def _activation_backward(activation: nn.Module) -> Any:
     raise UnknownArchitecture(
         f"expected a SiLU or GELU gate, got {name}; use forward-mode differentiation"
     )
-
-
-def attention_rule(
-    query: Float[Tensor, "M B H T C"],
-    key: Float[Tensor, "M B K U C"],
-    value: Float[Tensor, "M B K U C"],
-    mask: Bool[Tensor, "_ 1 T2 U2"] | None,
-    scale: float,
-    softcap: float | None,
-) -> Float[Tensor, "M B T H C"]:
-    r"""Attention: $\dot o = \dot Pv + P\dot v$, $\dot P = P(\dot s - \sum P\dot s)$.
-
-    $s = \lambda qk^\top$ and $\dot s = \lambda(\dot qk^\top + q\dot k^\top)$; a soft
-    cap multiplies $\dot s$ by $1 - \tanh^2$.
-    """
-    M, B, H, T, C = query.shape
-    K, U = key.shape[2], key.shape[3]
-    # The mask was repeated for every block.
-    allowed = allowed_keys(mask, T, U, query.device)[:B]
-    q = group_queries(query, K) * scale
-    out = query.new_empty(M, B, T, H, C)
-    s = q[0] @ key[0].mT
-    cap_slope: Tensor | None = None
-    if softcap is not None:
-        capped = torch.tanh(s / softcap)
-        cap_slope, s = 1 - capped.square(), capped * softcap
-    P = attention_weights(s, allowed, H // K)
-    out[0] = (P @ value[0]).reshape(B, H, T, C).transpose(1, 2)
-    for d in range(1, M):
-        ds = q[d] @ key[0].mT
-        ds += q[0] @ key[d].mT
-        if cap_slope is not None:
-            ds *= cap_slope
-        # P = 0 masks the tangents too, but for queries of padding, which nothing reads.
-        ds *= P
-        ds -= P * ds.sum(-1, keepdim=True)
-        o = ds @ value[0]
-        o += P @ value[d]
-        out[d] = o.reshape(B, H, T, C).transpose(1, 2)
-    return out
