@@ -219,7 +219,7 @@ def _compare_with_forward_mode(policy: Policy, like: Vector) -> None:
     ids = torch.arange(8, device=policy.device)[None] % policy.head_weight.shape[0]
     batch = Batch(
         input_ids=ids,
-        attention_mask=torch.ones_like(ids),
+        attention_mask=None,
         position_ids=torch.arange(8, device=policy.device)[None],
         scored=ids >= 0,
         targets=ids[0],
