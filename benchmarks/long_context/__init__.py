@@ -65,7 +65,7 @@ def run() -> Report:
 
 
 def seconds(job: Job) -> float:
-    """Processor time of this thread, which does all the work; others' is not counted."""
+    """Processor time of the one thread that works: other load counts less."""
     gc.collect()
     start = time.thread_time()
     job()

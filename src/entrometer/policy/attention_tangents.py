@@ -22,13 +22,14 @@ from torch import Tensor
 
 from entrometer.policy.attention_keys import Chunk, Mask, query_chunks
 
-_BLOCK_BYTES = {"cpu": 4 << 20}
+_BLOCK_BYTES = {"cpu": 8 << 20}
 _BLOCK_BYTES_ELSEWHERE = 128 << 20
 """Most bytes of a block's scores, unless 16 queries of one head are more.
 
 Scores and their tangents are read and written several times. On a processor they have
-to stay in its cache (measured at 4,096 tokens: 4.4 fused forwards for all heads at
-once, 3.1 head by head); a graphics card needs large blocks to be busy.
+to stay in its cache (measured at 4,096 tokens: 4.0 to 4.4 fused forwards for all heads
+at once, 3.1 head by head), but products of few rows are slow (at 8,192 tokens 4.0 in
+blocks of 4 MiB and 3.8 in blocks of 8 MiB); a graphics card needs large blocks.
 """
 
 _FEWEST_QUERIES = 16
