@@ -6,6 +6,7 @@ import gc
 import time
 import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from statistics import median
 from typing import Any
 
@@ -21,6 +22,7 @@ from entrometer.estimators import GradientWeights
 from entrometer.passes.batches import batches
 from entrometer.passes.forward import head_of
 from entrometer.passes.head import VocabularyHead
+from entrometer.policy.loading import load_policy
 from entrometer.policy.policy import Policy
 from entrometer.runs.rollouts import Rollouts
 
@@ -36,6 +38,8 @@ def run() -> Report:
     bare, again = bare_forward(policy, rollouts), reverse(policy, rollouts)
     ratio = {name: alternate(bare, job) for name, job in jobs.items()}
     own_reverse = alternate(again, jobs["per_sequence"])
+    # Afterwards, so that its directions do not take memory from the passes above.
+    ratio["jvp.full_parameters"] = full_parameters(rollouts)
     further = (ratio["jvp.3_directions"] - ratio["jvp"]) / 2
     figures: dict[str, Any] = {
         "threads": torch.get_num_threads(),
@@ -52,6 +56,7 @@ def run() -> Report:
             Check("passes.forward", ratio["forward"], at_most=1.15),
             Check("passes.vjp", ratio["vjp"], at_most=2.3),
             Check("passes.jvp", ratio["jvp"], at_most=2.2),
+            Check("passes.jvp.full", ratio["jvp.full_parameters"], at_most=3.0),
             Check("passes.jvp.each_further_direction", further, at_most=1.3),
             Check("passes.per_sequence_over_reverse", own_reverse, at_most=1.15),
             Check("passes.head.memory_2048_over_512", head_memory(), at_most=1.1),
@@ -110,6 +115,15 @@ def merged_and_bare(policy: Policy, rollouts: Rollouts) -> tuple[Job, Job]:
         model.merge_and_unload(), merged.tokenizer, merged.precision, merged.source
     )
     return bare_forward(plain, rollouts), bare_forward(policy, rollouts)
+
+
+def full_parameters(rollouts: Rollouts) -> float:
+    """Time of a jvp along all parameters over a bare forward of the plain model."""
+    policy = load_policy("smollm2", precision="float32")
+    v = random_vector(policy, 0.001)
+    assert passes.jvp(policy, rollouts.select(np.arange(1)), [v]).by == "tangent rules"
+    job = partial(passes.jvp, policy, rollouts, [v])
+    return alternate(bare_forward(policy, rollouts), job)
 
 
 def reverse(policy: Policy, rollouts: Rollouts) -> Job:

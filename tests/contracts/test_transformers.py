@@ -23,8 +23,8 @@ from transformers.trainer_callback import CallbackHandler
 from transformers.trainer_utils import rotate_checkpoints
 from transformers.utils import logging
 
-from entrometer.policy import architectures
 from entrometer.policy.architectures import GATED_MLP, KNOWN, NORMS, ROTARY
+from entrometer.policy.attention import attention
 from entrometer.policy.float64 import FIXED_ROPE
 from entrometer.training.trackers import TensorBoardEvents, without_host_name
 from tests.contracts.library import accepts, parameters
@@ -59,9 +59,7 @@ def test_a_registered_attention_is_called_by_the_model(model):
 
     def spy(module, query, key, value, attention_mask, **other):
         calls.append((attention_mask, set(other)))
-        return architectures.attention(
-            module, query, key, value, attention_mask, **other
-        )
+        return attention(module, query, key, value, attention_mask, **other)
 
     AttentionInterface.register("contract", spy)
     AttentionMaskInterface.register("contract", sdpa_mask)

@@ -40,8 +40,12 @@ def test_mask_and_positions_come_from_the_lengths_alone(padding):
     rollouts.prompt_tokens[0][:] = 0
     rollouts.response_tokens[1][:] = 0
     (batch,) = batches(rollouts, device=CPU, padding=padding)
+    assert (batch.attention_mask is None) == (padding == "right")
     for row, i in enumerate(batch.rows):
-        mask = batch.attention_mask[row].bool()
+        total = len(rollouts.prompt_tokens[i]) + len(rollouts.response_tokens[i])
+        mask = torch.arange(batch.input_ids.shape[1]) < total
+        if batch.attention_mask is not None:
+            mask = batch.attention_mask[row].bool()
         whole = np.concatenate([rollouts.prompt_tokens[i], rollouts.response_tokens[i]])
         np.testing.assert_array_equal(batch.input_ids[row, mask], whole)
         np.testing.assert_array_equal(

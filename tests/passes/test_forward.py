@@ -179,3 +179,20 @@ def test_chunks_of_one_token_change_no_number():
     apart = passes.VocabularyHead(weight, chunk_bytes=1).concentration(h)
     for a, b in zip(whole, apart, strict=True):
         torch.testing.assert_close(a, b, rtol=1e-13, atol=0)
+
+
+@pytest.mark.parametrize("padding", ["right", "left"])
+def test_padding_on_the_right_needs_no_mask(monkeypatch, padding):
+    """Torch's fused kernels take a causal flag in place of one."""
+    masks = []
+    fused = torch.nn.functional.scaled_dot_product_attention
+
+    def spy(*args, attn_mask=None, is_causal=False, **settings):
+        masks.append((attn_mask is None, is_causal))
+        return fused(*args, attn_mask=attn_mask, is_causal=is_causal, **settings)
+
+    monkeypatch.setattr(torch.nn.functional, "scaled_dot_product_attention", spy)
+    policy, rollouts = small_policy("llama", precision="float32"), random_rollouts()
+    found = passes.forward(policy, rollouts, padding=padding)
+    assert set(masks) == {(True, True) if padding == "right" else (False, False)}
+    assert relative(found.S, plain_tables(policy, rollouts).S) < 1e-6

@@ -12,10 +12,14 @@ from torch.func import jvp
 from transformers.activations import ACT2FN
 
 from entrometer import calculus
-from entrometer.policy.adapted_linear import LinearRule, adapter, is_adapted
-from entrometer.policy.architectures import NORMS, UnknownArchitecture, attention, kind
+from entrometer.policy.adapted_linear import (
+    LinearRule,
+    LinearTangent,
+    adapter,
+    is_adapted,
+)
+from entrometer.policy.architectures import NORMS, UnknownArchitecture, kind
 from entrometer.policy.tangents import (
-    attention_rule,
     gated_rule,
     norm_rule,
     tangent_rules,
@@ -41,10 +45,11 @@ INPUTS = {
 IDS = torch.arange(3, 33).view(3, 10)
 
 
-def policy_of(name):
+def policy_of(name, lora=True):
     if name == "tiny":
-        return tiny_policy(lora_rank=2, lora_std=0.05, precision="float64")
-    return small_policy(name)
+        rank = 2 if lora else None
+        return tiny_policy(lora_rank=rank, lora_std=0.05, precision="float64")
+    return small_policy(name, lora=lora)
 
 
 def carried(policy, directions):
@@ -73,9 +78,10 @@ def randn(*shape, seed=0):
     return torch.randn(*shape, generator=generator(seed), dtype=torch.float64)
 
 
+@pytest.mark.parametrize("lora", [True, False])
 @pytest.mark.parametrize("name", ["tiny", *ARCHITECTURES])
-def test_rules_are_forward_mode_ad(name):
-    policy = policy_of(name)
+def test_rules_are_forward_mode_ad(name, lora):
+    policy = policy_of(name, lora)
     v = direction(policy)
     primal, tangent = by_forward_mode(policy, v)
     found = carried(policy, [v])
@@ -83,9 +89,10 @@ def test_rules_are_forward_mode_ad(name):
     assert relative(found[1], tangent) < 1e-13
 
 
+@pytest.mark.parametrize("lora", [True, False])
 @pytest.mark.parametrize("name", ["tiny", *ARCHITECTURES])
-def test_several_directions_are_the_same_as_one_by_one(name):
-    policy = policy_of(name)
+def test_several_directions_are_the_same_as_one_by_one(name, lora):
+    policy = policy_of(name, lora)
     directions = [direction(policy, seed=seed) for seed in range(3)]
     together = carried(policy, directions)
     for d, v in enumerate(directions):
@@ -159,9 +166,9 @@ def test_the_model_is_as_it_was_afterwards(name, fails, precision):
 
 def test_a_direction_on_another_parameter_has_no_rule_and_is_named():
     policy = small_policy("llama")
-    v = direction(policy) | {"base_model.model.model.norm.weight": torch.ones(64)}
+    v = direction(policy) | {"base_model.model.model.norm.shift": torch.ones(64)}
     with (
-        pytest.raises(UnknownArchitecture, match=r"model\.norm\.weight' and 0 others"),
+        pytest.raises(UnknownArchitecture, match=r"model\.norm\.shift' and 0 others"),
         tangent_rules(policy, [v]),
     ):
         pass
@@ -182,6 +189,37 @@ def test_an_activation_without_a_rule_is_refused_and_the_model_restored():
         carried(policy, [direction(policy)])
     linear = [m for m in policy.body.modules() if isinstance(m, nn.Linear)]
     assert not any("forward" in m.__dict__ for m in linear)
+
+
+@pytest.mark.parametrize("saved", ["q_norm", "embed_tokens", "v_proj"])
+def test_trained_weights_beside_adapters_have_rules(saved):
+    """PEFT trains a copy of the module and keeps the original."""
+    adapted = ["q_proj", "down_proj"]
+    model = small_model("qwen3")
+    policy = as_policy(
+        with_adapter(model, target_modules=adapted, modules_to_save=[saved])
+    )
+    v = direction(policy)
+    assert any(saved in name for name in v)
+    assert relative(carried(policy, [v])[1], by_forward_mode(policy, v)[1]) < 1e-13
+
+
+def test_a_trained_weight_below_its_adapter_has_a_rule():
+    policy = small_policy("qwen2")
+    for name, p in policy.model.named_parameters():
+        p.requires_grad_(p.requires_grad or "v_proj.base_layer" in name)
+    v = direction(policy)
+    assert len([name for name in v if "base_layer.bias" in name]) == 2
+    assert relative(carried(policy, [v])[1], by_forward_mode(policy, v)[1]) < 1e-13
+
+
+def test_a_direction_of_another_shape_is_refused():
+    """A row would be added to every row of the weight."""
+    policy = small_policy("llama", lora=False)
+    v = direction(policy)
+    name = "model.layers.0.mlp.up_proj.bias"
+    with pytest.raises(ValueError, match=r"up_proj.bias': expected shape \(96,\)"):
+        carried(policy, [v | {name: v[name][:1]}])
 
 
 def test_a_direction_of_another_rank_is_refused():
@@ -262,12 +300,20 @@ def test_the_adapter_of_a_layer_is_found_with_its_scale():
 def test_the_rule_of_each_norm_is_its_derivative(name):
     policy = small_policy(name)
     for norm in (m for m in policy.body.modules() if kind(m) in NORMS):
-        x = randn(3, 2, 4, len(norm.weight))
-        found = norm_rule(norm, x)
-        for d in (1, 2):
-            value, tangent = jvp(norm, (x[0],), (x[d],))
-            assert relative(found[0].detach(), value.detach()) < 1e-14
-            assert relative(found[d].detach(), tangent.detach()) < 1e-14
+        C = len(norm.weight)
+        x, gain = randn(3, 2, 4, C), norm.weight.detach()
+        call = functional(norm)
+        # Along the first direction the gain rests.
+        dg = [None, randn(C, seed=1)]
+        found = norm_rule(norm, x, dg).detach()
+        for d, tangent_of_gain in enumerate([torch.zeros(C).double(), dg[1]], start=1):
+            value, tangent = jvp(
+                lambda g, x, call=call: call({"weight": g}, x),
+                (gain, x[0]),
+                (tangent_of_gain, x[d]),
+            )
+            assert relative(found[0], value) < 1e-14
+            assert relative(found[d], tangent) < 1e-14
 
 
 @pytest.mark.parametrize("name", ["silu", "gelu", "gelu_pytorch_tanh"])
@@ -288,42 +334,30 @@ def test_another_gate_has_no_rule(name):
         gated_rule(ACT2FN[name], x, x.clone())
 
 
-@pytest.mark.parametrize("masked", [False, True])
-@pytest.mark.parametrize("softcap", [None, 0.7])
-def test_the_rule_of_attention_is_its_derivative(softcap, masked):
-    B, H, K, T, C, scale = 2, 6, 2, 5, 4, 0.4
-    q, k, v = (randn(3, B, n, T, C, seed=n + i) for i, n in enumerate((H, K, K)))
-    mask = None
-    if masked:
-        mask = torch.rand(B, 1, T, T, generator=generator()) < 0.6
-        mask[1, :, 0] = False
-        mask[:, :, 1:, 0] = True
-
-    def f(q, k, v):
-        module = nn.Identity()
-        return attention(module, q, k, v, mask, scaling=scale, softcap=softcap)[0]
-
-    repeated = None if mask is None else mask.repeat(3, 1, 1, 1)
-    found = attention_rule(q, k, v, repeated, scale, softcap)
-    for d in (1, 2):
-        value, tangent = jvp(f, (q[0], k[0], v[0]), (q[d], k[d], v[d]))
-        assert relative(found[0], value) < 1e-14
-        if mask is not None:
-            # A query with no key to look at is padding: any finite number will do.
-            assert found.isfinite().all()
-            found[d, 1, 0] = tangent[1, 0]
-        assert relative(found[d], tangent) < 1e-13
-
-
 @pytest.mark.parametrize("bias", [True, False])
-def test_the_rule_of_an_adapted_layer_is_its_derivative(bias):
+@pytest.mark.parametrize("whole", [True, False])
+def test_the_rule_of_an_adapted_layer_is_its_derivative(bias, whole):
+    """Along the adapter alone, and along weight and bias as well."""
     layer = small_policy("llama", attention_bias=bias).body.layers[0].self_attn.q_proj
-    names = ("lora_A.default.weight", "lora_B.default.weight")
-    params = {n: p.detach() for n, p in layer.named_parameters() if n in names}
+    names = ["lora_A.default.weight", "lora_B.default.weight"]
+    if whole:
+        names += ["base_layer.weight"] + ["base_layer.bias"] * bias
+    own = dict(layer.named_parameters())
+    params = {n: own[n].detach() for n in names}
     tangents = [
         {n: randn(*p.shape, seed=seed) for n, p in params.items()} for seed in (1, 2)
     ]
-    rule = LinearRule(layer, [tuple(t[n] for n in names) for t in tangents])
+    rule = LinearRule(
+        layer,
+        [
+            LinearTangent(
+                t.get("base_layer.weight"),
+                t.get("base_layer.bias"),
+                (t["lora_A.default.weight"], t["lora_B.default.weight"]),
+            )
+            for t in tangents
+        ],
+    )
     x = randn(3, 5, 64)
     with torch.no_grad():
         found = rule(x)

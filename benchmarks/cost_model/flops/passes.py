@@ -113,38 +113,40 @@ def jvp(
 ) -> Work:
     r"""S, H and derivatives along D directions.
 
-    By tangent rules, for adapters: $2N((1 + D)W + 2DA) + (4 + 8D)NTaL + 2(1 + D)nCV$
-    FLOP in one call of all directions. By forward-mode AD, for all else, a call a
-    direction: $D(6NW + 12NTaL) + 2(1 + 2D)nCV$, the primal anew each time.
+    By tangent rules, in one call of all directions:
+    $2N((1 + D)W + 2DA) + (4 + 8D)NTaL + 2(1 + D)nCV$ FLOP for adapters, and
+    $2N(1 + 2D)W + (4 + 8D)NTaL + 2(1 + 2D)nCV$ for all parameters.
     """
     D = directions
     batches = list(lengths.batches(max(1, budget // (1 + D))))
     n = lengths.scored
+    rules = body(
+        shape,
+        batches,
+        itemsize,
+        weights=1 + D if shape.adapted else 1 + 2 * D,
+        adapters=2 * D if shape.adapted else 0,
+        attention=2 + 4 * D,
+        traffic=1 + D,
+        scores=6 + 8 * D,
+    )
     if shape.adapted:
-        rules = body(
-            shape,
-            batches,
-            itemsize,
-            weights=1 + D,
-            adapters=2 * D,
-            attention=2 + 4 * D,
-            traffic=1 + D,
-            scores=6 + 8 * D,
-        )
         # The adapters are merged once, and each direction is laid out for its rules.
-        merging = Work(bytes=3 * shape.linear * itemsize) + vectors(
+        vector_work = Work(bytes=3 * shape.linear * itemsize) + vectors(
             shape, 4 * D, itemsize
         )
-        logits = head(
-            shape, n, itemsize, products=1 + D, traffic=6 + 6 * D, copies=1 + D
-        )
-        return rules + merging + logits
-    each = body(shape, batches, itemsize, weights=3, attention=6, traffic=3, scores=14)
-    read = vectors(shape, len(batches), itemsize)
+    else:
+        # Each batch reads the tangents of the weights.
+        vector_work = vectors(shape, D * len(batches), itemsize)
     logits = head(
-        shape, n, itemsize, products=1 + 2 * D, traffic=6 + 8 * D, copies=1 + D
+        shape,
+        n,
+        itemsize,
+        products=1 + D if shape.adapted else 1 + 2 * D,
+        traffic=6 + (6 if shape.adapted else 8) * D,
+        copies=1 + D,
     )
-    return (each + read) * D + logits
+    return rules + vector_work + logits
 
 
 def jvp2(shape: Architecture, lengths: Lengths, itemsize: int) -> Work:

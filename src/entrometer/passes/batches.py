@@ -23,7 +23,15 @@ class Batch(NamedTuple):
     """Sequences padded to one length, and the positions of their scored tokens."""
 
     input_ids: Int[Tensor, "B T"]
-    attention_mask: Int[Tensor, "B T"]
+
+    attention_mask: Int[Tensor, "B T"] | None
+    """1 for tokens, 0 for padding; None if all padding is on the right.
+
+    Padding on the right comes after every token, so causal attention hides it from
+    them. Without a mask torch uses its fused kernels, which read no mask of tokens
+    times tokens.
+    """
+
     position_ids: Int[Tensor, "B T"]
 
     scored: Bool[Tensor, "B T"]
@@ -41,10 +49,10 @@ class Batch(NamedTuple):
     @property
     def inputs(self) -> dict[str, Tensor]:
         """Model inputs besides the token ids."""
-        return {
-            "attention_mask": self.attention_mask,
-            "position_ids": self.position_ids,
-        }
+        inputs = {"position_ids": self.position_ids}
+        if self.attention_mask is not None:
+            inputs["attention_mask"] = self.attention_mask
+        return inputs
 
 
 def layout(rollouts: Rollouts) -> Responses:
@@ -101,7 +109,10 @@ def _batch(
     shape = (len(rows), max(p + r for p, r in ends))
     # Masks come from lengths, never from the padding token, which may well be EOS.
     ids, mask = np.zeros(shape, np.int64), np.zeros(shape, np.int64)
-    position, scored = np.zeros(shape, np.int64), np.zeros(shape, bool)
+    scored = np.zeros(shape, bool)
+    # Positions go on through padding on the right: without a mask, transformers takes
+    # positions that start anew for further sequences packed into the row.
+    position = np.tile(np.arange(shape[1]), (shape[0], 1))
     for row, (i, (p, r)) in enumerate(zip(rows, ends, strict=True)):
         left = shape[1] - p - r if padding == "left" else 0
         here = slice(left, left + p + r)
@@ -109,7 +120,7 @@ def _batch(
             [rollouts.prompt_tokens[i], rollouts.response_tokens[i]]
         )
         mask[row, here] = 1
-        position[row, here] = np.arange(p + r)
+        position[row] = (position[row] - left).clip(min=0)
         # The position before a token predicts it, so the last token scores nothing.
         scored[row, left + p - 1 : left + p + r - 1] = True
     targets = np.concatenate([rollouts.response_tokens[i] for i in rows])
@@ -119,7 +130,7 @@ def _batch(
 
     return Batch(
         input_ids=tensor(ids),
-        attention_mask=tensor(mask),
+        attention_mask=tensor(mask) if (mask[:, 0] == 0).any() else None,
         position_ids=tensor(position),
         scored=tensor(scored),
         targets=tensor(targets.astype(np.int64)),

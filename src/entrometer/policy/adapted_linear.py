@@ -1,11 +1,11 @@
-"""Linear layers with a low-rank adapter of PEFT, computed with the merged weight."""
+"""Linear layers and their tangents, a low-rank adapter of PEFT merged."""
 
 # Axes: M = 1 + D blocks, N rows of a block, I inputs, O outputs, R rank, D directions.
 
 import types
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from jaxtyping import Float
@@ -63,38 +63,54 @@ def _active(module: Any) -> list[str]:
     return [name for name in module.active_adapters if name in present]
 
 
-class LinearRule:
-    r"""$y = W'x$ and $\dot y = W'\dot x + s(\dot B A x + B\dot A x)$, $W' = W + sBA$.
+class LinearTangent(NamedTuple):
+    """Tangents of a layer's parameters along one direction; None where still."""
 
-    A linear layer and its tangents, the adapter merged. All blocks share one product
-    with $W'$, all directions' low-rank terms that of $x$ with $[A; \dot A_1; \ldots]$.
+    weight: Float[Tensor, "O I"] | None = None
+    bias: Float[Tensor, " O"] | None = None
+    adapter: AdapterTangent | None = None
+
+
+class LinearRule:
+    r"""$y = W'x + b$, $\dot y = W'\dot x + \dot Wx + s(\dot BAx + B\dot Ax) + \dot b$.
+
+    A linear layer and its tangents, with a low-rank adapter merged, $W' = W + sBA$. All
+    blocks share one product with $W'$, all directions' low-rank terms that of $x$ with
+    $[A; \dot A_1; \ldots]$.
     """
 
-    def __init__(self, module: nn.Module, tangents: Sequence[AdapterTangent]) -> None:
+    def __init__(self, module: nn.Module, tangents: Sequence[LinearTangent]) -> None:
         """Merge the adapter of `module` and stack its tangents."""
         layer: Any = getattr(module, "base_layer", module)
         self.W_OI = layer.weight.detach()
-        self.bias = layer.bias
+        self.bias = None if layer.bias is None else layer.bias.detach()
+        self.tangents = tangents
         self.down: Tensor | None = None
         if not is_adapted(module):
             return
         A_RI, B_OR, s = adapter(module)
         self.W_OI = torch.addmm(self.W_OI, B_OR, A_RI, alpha=s)
-        if tangents:
-            self.down = torch.cat([torch.cat([A_RI, dA]) for dA, _ in tangents])
-            ups = [torch.cat([dB, B_OR], dim=1).T for _, dB in tangents]
+        halves = [t.adapter for t in tangents if t.adapter is not None]
+        assert len(halves) in (0, len(tangents)), "all directions have both factors"
+        if halves:
+            self.down = torch.cat([torch.cat([A_RI, dA]) for dA, _ in halves])
+            ups = [torch.cat([dB, B_OR], dim=1).T for _, dB in halves]
             self.up = s * torch.stack(ups)
 
     def __call__(self, x: Float[Tensor, "M N I"]) -> Float[Tensor, "M N O"]:
         """Return the output in block 0 and its tangents in the others."""
         y = nn.functional.linear(x, self.W_OI)
-        # The bias is constant along every direction: it has no tangent.
         if self.bias is not None:
             y[0] += self.bias
         if self.down is not None:
             D = len(x) - 1
             low_NDR = (x[0] @ self.down.T).view(len(x[0]), D, -1)
             y[1:].baddbmm_(low_NDR.transpose(0, 1), self.up)
+        for dy, moved in zip(y[1:], self.tangents, strict=False):
+            if moved.weight is not None:
+                dy.addmm_(x[0], moved.weight.T)
+            if moved.bias is not None:
+                dy.add_(moved.bias)
         return y
 
 

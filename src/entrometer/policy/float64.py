@@ -20,7 +20,6 @@ from torch.overrides import TorchFunctionMode
 from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS
 
 from entrometer.policy.architectures import (
-    ATTENTION,
     NORMS,
     ROTARY,
     SCALED_EMBEDDING,
@@ -30,6 +29,7 @@ from entrometer.policy.architectures import (
     norm_gain,
     require_known,
 )
+from entrometer.policy.attention import ATTENTION
 
 FIXED_ROPE = {"default", "linear", "llama3", "yarn"}
 """Rotary scalings whose frequencies do not depend on the sequence at hand."""

@@ -15,7 +15,7 @@ from transformers.utils import logging as progress
 
 from entrometer.policy.adapter import CONFIG as ADAPTER_CONFIG
 from entrometer.policy.adapter import base_of, put_adapter
-from entrometer.policy.architectures import ATTENTION
+from entrometer.policy.attention import ATTENTION
 from entrometer.policy.policy import Policy
 from entrometer.policy.precision import Precision, as_device, as_precision, ready
 from entrometer.policy.sources import (

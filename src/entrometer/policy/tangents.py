@@ -12,8 +12,7 @@ allowed by name, and `passes.jvp` compares each with forward-mode AD once.
 """
 
 # Axes: M = 1 + D blocks (block 0 the primal, the others tangents), B sequences,
-# T tokens or queries, C features, N rows, H query heads, K key heads, G = H / K,
-# U keys.
+# T tokens, C features, N rows.
 
 import types
 from collections.abc import Callable, Iterator, Sequence
@@ -22,16 +21,17 @@ from functools import partial
 from typing import Any, cast
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float, Int
 from torch import Tensor, nn
+from torch.func import functional_call
 from transformers import AttentionInterface, AttentionMaskInterface
-from transformers.masking_utils import sdpa_mask
 
 from entrometer.calculus import Vector
 from entrometer.errors import ShapeMismatch
 from entrometer.policy.adapted_linear import (
     AdapterTangent,
     LinearRule,
+    LinearTangent,
     adapter,
     adapter_parameters,
     is_adapted,
@@ -40,15 +40,14 @@ from entrometer.policy.architectures import (
     GATED_MLP,
     NORMS,
     UnknownArchitecture,
-    allowed_keys,
-    attention_weights,
-    group_queries,
     kind,
     norm_epsilon,
     norm_gain,
     require_known,
-    require_no_other_terms,
 )
+from entrometer.policy.attention import require_no_other_terms
+from entrometer.policy.attention_keys import Mask, allowed_keys
+from entrometer.policy.attention_tangents import attention_rule
 from entrometer.policy.policy import Policy
 
 _ATTENTION = "entrometer_tangents"
@@ -63,39 +62,34 @@ class TangentPropagator:
         self.policy = policy
         self.blocks = 1 + len(directions)
         self.forwards: dict[nn.Module, Callable[..., Tensor]] = {}
-        names = {module: name for name, module in policy.model.named_modules()}
-        covered: set[str] = set()
+        self.embedding: nn.Module = policy.body
+        self.embedding_tangents: list[Tensor | None] = [None] * len(directions)
+        moved = _MovedParameters(policy, directions)
         inside: set[nn.Module] = set()
         for module in policy.body.modules():
             if module in inside:
                 continue
+            # The forwards hold no reference to this object, which holds them: merged
+            # weights are then freed with it at once, not by a later collection.
             if is_adapted(module):
                 adapter(module)  # raises unless the adapter is plain
                 inside.update(module.modules())
-                parameters = adapter_parameters(module).items()
-                halves = {f"{names[module]}.{name}": p for name, p in parameters}
-                tangents = [_adapter_tangent(halves, v) for v in directions]
-                covered.update(halves)
-                self._set_linear(module, tangents)
+                rule = LinearRule(module, moved.of_linear(module))
+                self.forwards[module] = partial(_linear, self.blocks, rule)
             elif isinstance(module, nn.Linear):
-                self._set_linear(module, [])
+                rule = LinearRule(module, moved.of_linear(module))
+                self.forwards[module] = partial(_linear, self.blocks, rule)
             elif kind(module) in NORMS:
-                self.forwards[module] = partial(_norm, self.blocks)
+                gains = moved.of(cast(Tensor, module.weight))
+                self.forwards[module] = partial(_norm, self.blocks, gains)
             elif kind(module) in GATED_MLP:
                 self.forwards[module] = partial(_gated, self.blocks)
-        missing = {name for v in directions for name in v} - covered
-        if missing:
-            raise UnknownArchitecture(
-                "expected directions on low-rank adapters of linear layers, got "
-                f"{sorted(missing)[0]!r} and {len(missing) - 1} others without a rule; "
-                "use forward-mode differentiation"
-            )
-
-    def _set_linear(self, module: nn.Module, tangents: list[AdapterTangent]) -> None:
-        # The forwards hold no reference to this object, which holds them: the merged
-        # weights are then freed with it at once, not by a later garbage collection.
-        rule = LinearRule(module, tangents)
-        self.forwards[module] = partial(_linear, self.blocks, rule)
+            elif isinstance(module, nn.Embedding):
+                tangents = moved.of(module.weight)
+                # PEFT keeps the frozen original beside a trained copy.
+                if any(dE is not None for dE in tangents):
+                    self.embedding, self.embedding_tangents = module, tangents
+        moved.require_all_covered()
 
     def hidden(
         self, input_ids: Int[Tensor, "B T"], **inputs: Tensor
@@ -103,12 +97,72 @@ class TangentPropagator:
         """Return the last hidden states and their tangents along each direction."""
         body: Any = self.policy.body
         embedded = body.embed_tokens(input_ids)
-        # Only adapters of linear layers move, so embeddings have tangent 0.
-        zeros = torch.zeros_like(embedded).repeat(self.blocks - 1, 1, 1)
+        # An embedding is linear in its weight, so its tangent is the embedding itself
+        # with the weight's tangent, scaled as the model scales it.
+        tangents = [
+            torch.zeros_like(embedded)
+            if dE is None
+            else functional_call(self.embedding, {"weight": dE}, (input_ids,))
+            for dE in self.embedding_tangents
+        ]
         repeated = {name: x.repeat(self.blocks, 1) for name, x in inputs.items()}
-        stack = torch.cat([embedded, zeros])
+        stack = torch.cat([embedded, *tangents])
         states = body(inputs_embeds=stack, use_cache=False, **repeated)
         return cast(Tensor, states.last_hidden_state.unflatten(0, (self.blocks, -1)))
+
+
+class _MovedParameters:
+    """Tangents of parameters, and which of them have got a rule."""
+
+    def __init__(self, policy: Policy, directions: Sequence[Vector]) -> None:
+        self.directions = directions
+        # By identity: a weight that is tied between modules goes by its first name.
+        self.names = {id(p): name for name, p in policy.model.named_parameters()}
+        # The head has its own rule, in the passes.
+        self.covered = {policy.head_name}
+
+    def of(self, parameter: Tensor | None) -> list[Tensor | None]:
+        """Return the parameter's tangent along each direction, None where it has none.
+
+        Raises if one has another shape: broadcast, it would give numbers all the same.
+        """
+        name = self.names.get(id(parameter))
+        tangents = [v.get(name) if name else None for v in self.directions]
+        for dp in tangents:
+            if dp is not None and parameter is not None and dp.shape != parameter.shape:
+                raise ShapeMismatch(
+                    f"parameter {name!r}: expected shape {tuple(parameter.shape)}, got "
+                    f"{tuple(dp.shape)}; take the direction of this policy"
+                )
+        self.covered.add(name)
+        return tangents
+
+    def of_linear(self, module: nn.Module) -> list[LinearTangent]:
+        """Return the tangents of a linear layer and of its adapter."""
+        layer: Any = getattr(module, "base_layer", module)
+        halves: list[AdapterTangent | None] = [None] * len(self.directions)
+        if is_adapted(module):
+            A, B = adapter_parameters(module).values()
+            # A factor that rests has tangent 0, because the two are stacked.
+            halves = [
+                (
+                    torch.zeros_like(A) if dA is None else dA.to(A),
+                    torch.zeros_like(B) if dB is None else dB.to(B),
+                )
+                for dA, dB in zip(self.of(A), self.of(B), strict=True)
+            ]
+        each = zip(self.of(layer.weight), self.of(layer.bias), halves, strict=True)
+        return [LinearTangent(*tangents) for tangents in each]
+
+    def require_all_covered(self) -> None:
+        """Raise if a direction moves a parameter for which no rule asked."""
+        missing = {name for v in self.directions for name in v} - self.covered
+        if missing:
+            raise UnknownArchitecture(
+                "expected directions on linear layers, their adapters, norms and the "
+                f"embedding, got {min(missing)!r} and {len(missing) - 1} others "
+                "without a rule; use forward-mode differentiation"
+            )
 
 
 @contextmanager
@@ -140,24 +194,15 @@ def tangent_rules(
             module.__dict__.pop("entrometer_blocks", None)
 
 
-def _adapter_tangent(halves: dict[str, Tensor], direction: Vector) -> AdapterTangent:
-    for name, p in halves.items():
-        if name in direction and direction[name].shape != p.shape:
-            raise ShapeMismatch(
-                f"parameter {name!r}: expected shape {tuple(p.shape)}, got "
-                f"{tuple(direction[name].shape)}; take the direction of this policy"
-            )
-    A, B = (direction.get(n, torch.zeros_like(p)).to(p) for n, p in halves.items())
-    return A, B
-
-
 def _linear(blocks: int, rule: LinearRule, _: nn.Module, x: Tensor) -> Tensor:
     y = rule(x.reshape(blocks, -1, x.shape[-1]))
     return y.view(*x.shape[:-1], -1)
 
 
-def _norm(blocks: int, norm: nn.Module, x: Tensor) -> Tensor:
-    return norm_rule(norm, x.unflatten(0, (blocks, -1))).flatten(0, 1)
+def _norm(
+    blocks: int, gains: Sequence[Tensor | None], norm: nn.Module, x: Tensor
+) -> Tensor:
+    return norm_rule(norm, x.unflatten(0, (blocks, -1)), gains).flatten(0, 1)
 
 
 def _gated(blocks: int, mlp: Any, x: Tensor) -> Tensor:
@@ -171,7 +216,7 @@ def _attention(
     query: Tensor,
     key: Tensor,
     value: Tensor,
-    attention_mask: Tensor | None,
+    attention_mask: Mask,
     scaling: float | None = None,
     dropout: float = 0.0,
     softcap: float | None = None,
@@ -187,11 +232,15 @@ def _attention(
 
 
 AttentionInterface.register(_ATTENTION, _attention)
-AttentionMaskInterface.register(_ATTENTION, sdpa_mask)
+AttentionMaskInterface.register(_ATTENTION, allowed_keys)
 
 
-def norm_rule(norm: nn.Module, x: Float[Tensor, "M *N C"]) -> Float[Tensor, "M *N C"]:
-    r"""RMSNorm $n = xr$: $\dot n = r(\dot x - n\overline{n\dot x})$, with its gain."""
+def norm_rule(
+    norm: nn.Module,
+    x: Float[Tensor, "M *N C"],
+    gain_tangents: Sequence[Float[Tensor, " C"] | None] = (),
+) -> Float[Tensor, "M *N C"]:
+    r"""RMSNorm $n = xr$, gain $g$: $gr(\dot x - n\overline{n\dot x}) + \dot gn$."""
     gain = norm_gain(norm).detach()
     primal = x[0]
     # A dot product of the row with itself makes no squared copy of the hidden states.
@@ -204,6 +253,9 @@ def norm_rule(norm: nn.Module, x: Float[Tensor, "M *N C"]) -> Float[Tensor, "M *
         mean = torch.linalg.vecdot(n[None], x[1:])[..., None] / n.shape[-1]
         torch.addcmul(x[1:], n, mean, value=-1, out=out[1:])
         out[1:].mul_(r * gain)
+    for tangent, dg in zip(out[1:], gain_tangents, strict=False):
+        if dg is not None:
+            tangent.addcmul_(n, dg)
     return out
 
 
@@ -236,43 +288,3 @@ def _activation_backward(activation: nn.Module) -> Any:
     raise UnknownArchitecture(
         f"expected a SiLU or GELU gate, got {name}; use forward-mode differentiation"
     )
-
-
-def attention_rule(
-    query: Float[Tensor, "M B H T C"],
-    key: Float[Tensor, "M B K U C"],
-    value: Float[Tensor, "M B K U C"],
-    mask: Bool[Tensor, "_ 1 T2 U2"] | None,
-    scale: float,
-    softcap: float | None,
-) -> Float[Tensor, "M B T H C"]:
-    r"""Attention: $\dot o = \dot Pv + P\dot v$, $\dot P = P(\dot s - \sum P\dot s)$.
-
-    $s = \lambda qk^\top$ and $\dot s = \lambda(\dot qk^\top + q\dot k^\top)$; a soft
-    cap multiplies $\dot s$ by $1 - \tanh^2$.
-    """
-    M, B, H, T, C = query.shape
-    K, U = key.shape[2], key.shape[3]
-    # The mask was repeated for every block.
-    allowed = allowed_keys(mask, T, U, query.device)[:B]
-    q = group_queries(query, K) * scale
-    out = query.new_empty(M, B, T, H, C)
-    s = q[0] @ key[0].mT
-    cap_slope: Tensor | None = None
-    if softcap is not None:
-        capped = torch.tanh(s / softcap)
-        cap_slope, s = 1 - capped.square(), capped * softcap
-    P = attention_weights(s, allowed, H // K)
-    out[0] = (P @ value[0]).reshape(B, H, T, C).transpose(1, 2)
-    for d in range(1, M):
-        ds = q[d] @ key[0].mT
-        ds += q[0] @ key[d].mT
-        if cap_slope is not None:
-            ds *= cap_slope
-        # P = 0 masks the tangents too, but for queries of padding, which nothing reads.
-        ds *= P
-        ds -= P * ds.sum(-1, keepdim=True)
-        o = ds @ value[0]
-        o += P @ value[d]
-        out[d] = o.reshape(B, H, T, C).transpose(1, 2)
-    return out

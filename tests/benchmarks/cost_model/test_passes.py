@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.flop_counter import flop_registry
 
@@ -45,8 +46,10 @@ class Flop(TorchDispatchMode):
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
         found = func(*args, **(kwargs or {}))
-        if func._overloadpacket in flop_registry:
-            count = flop_registry[func._overloadpacket]
+        # The table has addmm and baddbmm, and not the same in place.
+        plain = getattr(torch.ops.aten, func._overloadpacket.__name__.rstrip("_"), None)
+        if plain in flop_registry:
+            count = flop_registry[plain]
             self.total += count(*args, **(kwargs or {}), out_val=found)
         return found
 
@@ -113,7 +116,7 @@ def test_calls_follow_batches_directions_and_sequences(policy):
     shape, x = architecture_of(policy), Lengths.of([(28, 100)] * 64)
     assert costs.forward(shape, x, 4).calls == 2
     assert costs.gradient(shape, x, 4, ways=3).calls == 2
-    assert costs.jvp(shape, x, 4, 3).calls == (8 if shape.adapted else 24)
+    assert costs.jvp(shape, x, 4, 3).calls == 8
     assert costs.rows(shape, x, 4).calls == (2 if shape.adapted else 64)
     assert costs.rows(shape, x, 4, groups=8).calls == (8 if shape.adapted else 64)
     assert sampling(shape, x, 4, 100).calls == 100
