@@ -11,6 +11,7 @@ import json
 import sys
 import tempfile
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -18,7 +19,7 @@ from benchmarks.harness import Check, Report, memory_growth
 from entrometer.engine import LocalEngine, quiet
 from entrometer.experiments.batches import evaluation, step_of, subject_of
 from entrometer.experiments.config import ExperimentConfig
-from entrometer.experiments.requests import Forward, Request, Worker
+from entrometer.experiments.requests import Draw, Forward, Request, Worker
 from entrometer.policy.loading import load_policy
 from entrometer.policy.optimizer_state import decay_groups
 from studies.smollm2 import prepare_smollm2
@@ -44,7 +45,8 @@ def run() -> Report:
 def _checkpoint(name: str, folder: Path) -> int:
     """Write a policy with all parameters trained, and moments; return their number."""
     policy = load_policy(name)
-    model, generator = policy.model, torch.Generator().manual_seed(0)
+    generator = torch.Generator().manual_seed(0)
+    model: Any = policy.model
     model.save_pretrained(folder)
     policy.tokenizer.save_pretrained(folder)
     parameters = dict(model.named_parameters())
@@ -78,6 +80,7 @@ def _requested(folder: Path, kind: str) -> tuple[Request, list[Request]]:
     subject = subject_of(config, folder)
     if kind == "step":
         step = step_of(config, subject, "sampled-1", 1)
+        assert isinstance(step.batch, Draw)
         return step, [step.batch]
     (draw, *_) = evaluation(config, subject)
     return Forward(subject=subject, rollouts=draw), [draw]
