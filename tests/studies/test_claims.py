@@ -13,7 +13,10 @@ from entrometer.runs.tables import compare, influence
 
 ROOT = Path(__file__).parents[2]
 STUDIES = ROOT / "studies"
-COMMANDS = ("signal", "influence_tables", "interventions_tables", "long_run_tables")
+COMMANDS = (
+    *("signal", "influence_tables", "interventions_tables", "long_run_tables"),
+    "next_batches_tables",
+)
 NUMBER = r"-?\d+(?:\.\d+)?"
 
 
@@ -78,6 +81,19 @@ def cells(table):
             "influence",
             "influence_tables",
             [r"Σ\|I_h\| in the top 1%", "tokens taken out, difference in"],
+        ),
+        (
+            "next-batches",
+            "next_batches_tables",
+            [
+                *(
+                    "groups with signal",
+                    "gain in entropy, one batch against the others",
+                ),
+                *("standard deviation of a gain", "gain in entropy, one step"),
+                *("gain in entropy, per step over 32 steps", "tested", "rank ρ"),
+                *("gain in reward, one step", "per nat of entropy"),
+            ],
         ),
     ],
 )
@@ -252,3 +268,39 @@ def test_prompts_with_a_gradient_are_those_whose_tokens_have_one(printed):
         own = [t for t in tokens if t.checkpoint == f"checkpoint-{step}"]
         carrying = {t.group for t in own if t.alpha != 0}
         assert cell == f"{len(carrying)} of {len({t.group for t in own})} prompts"
+
+
+def test_verdicts_on_the_next_batches_are_those_of_the_tables(printed):
+    tables, page = printed["next_batches_tables"], "studies/next-batches/README.md"
+    misled = one(tables, "gain in entropy, one batch against the others")
+    signs = [float(x.rstrip("%")) for x in cells(misled)["signs that are right"]]
+    for path in (page, "README.md"):
+        assert said(
+            path, r"sign of a gain in entropy by a single batch (.*?) of case"
+        ) == (signs)
+    rows = cells(one(tables, "groups with signal"))
+    parts = []
+    for _, whole, momentum, following, *_ in rows.values():
+        low, high = map(float, following.strip("[]").split(", "))
+        assert low < high < 0
+        parts.append(float(momentum.split()[0]) / float(whole.split()[0]))
+    shares = said(page, r"is momentum's\*\*: (.*?) of the expected")
+    assert shares == pytest.approx([100 * x for x in parts], abs=2)
+    kept = [
+        list(cells(one(tables, f"gain in entropy, {steps}")).items())
+        for steps in ("one step", "per step over 32 steps")
+    ]
+    for rows in kept:
+        passing = {loss for loss, row in rows if all("**" in x for x in row)}
+        assert passing == {
+            *("clip-cov:rho=0.02", "entropy-bonus:alpha=0.003"),
+            *("entropy-bonus", "entropy-bonus:alpha=0.03"),
+        }
+    counts = one(tables, "tested").split("\n")[2:]
+    (reward,) = [line for line in counts if "reward" in line]
+    assert reward.endswith("| 0 |")
+    kept_up = [line.strip("| ").split(" | ") for line in counts if "| 32 |" in line]
+    passed = [[float(kept_up[0][5]), float(kept_up[0][2])]]
+    assert [
+        said("README.md", r"false discovery rate of 5%, (\d+ of \d+) gains")
+    ] == passed
