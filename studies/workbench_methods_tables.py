@@ -1,0 +1,8 @@
+"""Tables."""
+
+from studies.workbench_methods.rows import MethodTables
+
+
+def tables(found: MethodTables) -> str:
+    """All."""
+    return ""
