@@ -30,6 +30,7 @@ from studies.workbench_methods import (
     adapters,
     edits,
     errors,
+    figures,
     noise,
     pairs,
     prefixes,
@@ -38,6 +39,7 @@ from studies.workbench_methods import (
 )
 from studies.workbench_methods.changes import effects
 from studies.workbench_methods.rows import MethodTables
+from studies.workbench_methods.where import HERE
 from studies.workbench_methods_tables import tables
 
 Found = dict[str, Sequence[Any]]
@@ -48,10 +50,12 @@ def main(run: Path) -> None:
     """Train, measure, collect, print."""
     _train(run)
     _collect(run, _experiments(run))
-    settings.HERE.mkdir(exist_ok=True)
+    HERE.mkdir(exist_ok=True)
     for name in table_classes(MethodTables):
-        shutil.copyfile(_path(run, name), settings.HERE / f"{name}.parquet")
-    print(tables(committed_tables(settings.HERE, MethodTables)))
+        shutil.copyfile(_path(run, name), HERE / f"{name}.parquet")
+    found = committed_tables(HERE, MethodTables)
+    figures.write(found, HERE)
+    print(tables(found))
 
 
 def _train(run: Path) -> None:
@@ -91,10 +95,9 @@ def _collect(run: Path, store: Path) -> None:
     stages: dict[Callable[[], Found], tuple[str, ...]] = {
         lambda: {"simulated": list(weights.simulated())}: ("simulated",),
         partial(_changes, run, store): ("weighed", "predictions", "errors", "powers"),
-        partial(_kernels, run, store): (
-            *("prefixes", "edits", "features", "examples"),
-            *("agreements", "groups"),
-        ),
+        partial(_pairs, run, store): ("prefixes", "features", "examples"),
+        partial(_edits, run, store): ("edits",),
+        partial(_adapters, run, store): ("agreements", "groups"),
         partial(_noise, run, store): ("noise", "scales"),
     }
     classes = table_classes(MethodTables)
@@ -127,28 +130,41 @@ def _points(run: Path) -> Iterator[CheckpointPlan]:
     yield from plan(settings.kernel(run))
 
 
-def _kernels(run: Path, store: Path) -> Found:
+def _pairs(run: Path, store: Path) -> Found:
     found: dict[str, list[Any]] = {}
     for point in _points(run):
-        K = point.gram.read(store).matrices
+        stored = point.gram.read(store).matrices
         rollouts = read_draws(point.gram.draws, store)
         texts = _prompts(run, rollouts.prompt.tolist())
-        policy = Worker(store).checkpoint(point.subject).policy
-        S = passes.forward(policy, rollouts).S
-        P = point.gram.step.read_part(store, "preconditioner")
-        exact = {metric: K[metric] for metric in ("sgd", "adam")}
-        agree, groups = adapters.agreements(
-            point.name, point.subject, rollouts, K["sgd"]
-        )
+        S = passes.forward(Worker(store).policy(point.subject), rollouts).S
+        exact = {metric: stored[metric] for metric in ("sgd", "adam")}
         for name, rows in {
             "prefixes": prefixes.prefixes(point.name, exact, rollouts),
-            "edits": edits.edits(point.name, policy, rollouts, P),
-            "features": pairs.features(point.name, K["adam"], rollouts, S, texts),
-            "examples": pairs.examples(point.name, K["adam"], rollouts, texts),
-            "agreements": agree,
-            "groups": groups,
+            "features": pairs.features(point.name, stored["adam"], rollouts, S, texts),
+            "examples": pairs.examples(point.name, stored["adam"], rollouts, texts),
         }.items():
             found.setdefault(name, []).extend(rows)
+    return dict(found)
+
+
+def _edits(run: Path, store: Path) -> Found:
+    found: list[Any] = []
+    for point in _points(run):
+        rollouts = read_draws(point.gram.draws, store)
+        policy = Worker(store).policy(point.subject)
+        P = point.gram.step.read_part(store, "preconditioner")
+        found += edits.edits(point.name, policy, rollouts, P)
+    return {"edits": found}
+
+
+def _adapters(run: Path, store: Path) -> Found:
+    found: dict[str, list[Any]] = {"agreements": [], "groups": []}
+    for point in _points(run):
+        rollouts = read_draws(point.gram.draws, store)
+        whole = point.gram.read(store).matrices["sgd"]
+        rows, shares = adapters.agreements(point.name, point.subject, rollouts, whole)
+        found["agreements"] += rows
+        found["groups"] += shares
     return dict(found)
 
 

@@ -21,6 +21,7 @@ from entrometer.policy import load_policy
 from entrometer.policy.adapter import add_adapter
 from entrometer.policy.policy import Policy
 from entrometer.runs import Rollouts
+from studies.workbench_methods.prefixes import shared_prefix
 from studies.workbench_methods.rows import Agreement, Share
 
 RANKS = (1, 8, 64)
@@ -53,7 +54,7 @@ def agreements(
         [K],
         linear[0][1] + linear[1][1],
         whole,
-        rollouts.prompt,
+        rollouts,
     )
     for rank in RANKS:
         drawn = [_adapted(subject, rollouts, rank, seed) for seed in range(DRAWS)]
@@ -63,7 +64,7 @@ def agreements(
             [K for K, _ in drawn],
             drawn[0][1],
             whole,
-            rollouts.prompt,
+            rollouts,
         )
     trace = np.trace(total)
     shares = [
@@ -115,14 +116,18 @@ def _compared(
     drawn: list[np.ndarray],
     parameters: int,
     whole: np.ndarray,
-    prompt: np.ndarray,
+    rollouts: Rollouts,
 ) -> list[Agreement]:
+    prompt = rollouts.prompt
+    # The cosine of two equal responses to a prompt is 1 in every kernel.
+    unlike = shared_prefix(rollouts) >= 0
     values = {
         f"correlation, {block}": [
-            _correlation(cosines(K), cosines(whole), block_mask(prompt, block), prompt)
+            _correlation(cosines(K), cosines(whole), unlike & mask, prompt)
             for K in drawn
         ]
         for block in ("prompt", "other")
+        for mask in [block_mask(prompt, block)]
     } | {"effective rank": [_relative_rank(K, whole, prompt) for K in drawn]}
     rows = []
     for quantity, of_draws in values.items():

@@ -17,14 +17,11 @@ from entrometer.estimators import (
     scatter,
 )
 from studies.workbench_methods.changes import Effects, Update, parts, value
-from studies.workbench_methods.rows import Power, Prediction, RelativeError
+from studies.workbench_methods.rows import EDGES, Power, Prediction, RelativeError
 
 SIZES = (256, 1024, 2048, 4096)
 BATCHES = 1000
 """Synthetic batches per update and size."""
-
-EDGES = tuple(round(float(x), 2) for x in np.arange(-1.0, 1.001, 0.05))
-"""Ends of the histogram's bars, in relative error."""
 
 MATCHED, ORIGINAL = "matched, per decision", "original"
 

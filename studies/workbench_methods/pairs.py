@@ -30,14 +30,18 @@ def features(
 ) -> Iterator[Feature]:
     """Yield how often the most parallel pairs have each feature, by selection.
 
+    Equal responses to one prompt have a cosine of 1, so the first selection is of
+    pairs of different responses.
+
     `prompts` are the texts of the prompts, one per response; `S` is the log-prob of
     every token.
     """
     size = np.abs(cosines(K))
     upper = np.triu(np.ones(K.shape, bool), 1)
+    unlike = upper & (shared_prefix(rollouts) >= 0)
     other = upper & block_mask(rollouts.prompt, "other")
     has = _features(rollouts, S, prompts) | {"negative cosine": K < 0}
-    for among, mask in (("all pairs", upper), ("different prompts", other)):
+    for among, mask in (("different responses", unlike), ("different prompts", other)):
         for feature, X in has.items():
             share = _share_of_top(size, X, mask, rollouts.prompt)
             yield Feature(
@@ -121,13 +125,14 @@ def examples(
     mask = np.triu(block_mask(rollouts.prompt, "other"))
     pairs = np.argwhere(mask)
     order = np.argsort(-np.abs(X[mask]), kind="stable")
-    seen: set[int] = set()
+    seen: set[tuple[str, str]] = set()
     for i, j in pairs[order]:
+        both = {(prompts[n], rollouts.text[n]) for n in (i, j)}
         if len(seen) == 2 * EXAMPLES:
             return
-        if seen & {int(i), int(j)}:
+        if seen & both:
             continue
-        seen |= {int(i), int(j)}
+        seen |= both
         yield Example(
             checkpoint=checkpoint,
             cosine=float(X[i, j]),

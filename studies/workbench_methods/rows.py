@@ -6,6 +6,9 @@ field says otherwise; the tables that are printed are over updates as well.
 
 from dataclasses import dataclass, field
 
+EDGES = tuple(round(i / 20, 2) for i in range(-20, 21))
+"""Ends of the histogram's bars, in relative error."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Simulated:
@@ -38,9 +41,8 @@ class Weighed:
     """Times as many prompts as plain sequence weights need, on a part of the prompts
     that no other update is judged on."""
     bias: float
-    """Mean of this estimator less plain sequence weights, over disjoint small batches.
-    Plain weights have no bias, so this is the bias."""
-    bias_se: float  #: Over these batches.
+    """Mean of this estimator less plain sequence weights, which have no bias, over
+    disjoint small batches of that part."""
     effective: float  #: Effective share of the responses.
 
 
@@ -133,7 +135,7 @@ class Feature:
     """How many of the most parallel pairs have a feature, and how many of all pairs."""
 
     checkpoint: str
-    among: str  #: `all pairs`, or `different prompts`.
+    among: str  #: Pairs of `different responses`, or of `different prompts`.
     feature: str
     pairs: int  #: Most parallel pairs.
     top: float  #: Share of these with the feature; jackknife over prompts.

@@ -8,8 +8,6 @@ from entrometer.experiments.measure.config import MeasureConfig
 from entrometer.recipes import workbench
 from entrometer.training.config import TrainConfig
 
-HERE = Path(__file__).parents[1] / "workbench-methods"
-
 STEPS = (20, 60)
 """Checkpoints: while entropy falls fastest, and later."""
 

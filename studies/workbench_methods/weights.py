@@ -12,7 +12,8 @@ from collections.abc import Callable, Iterator
 import numpy as np
 
 from benchmarks.enumerated import Enumerated
-from benchmarks.variance import STEPS, heavy_tailed, variance
+from benchmarks.variance import STEPS as SMALL_AND_LARGE
+from benchmarks.variance import heavy_tailed, variance
 from entrometer.estimators import (
     Linearised,
     PromptSums,
@@ -26,6 +27,9 @@ from entrometer.estimators import (
 from entrometer.estimators.estimate import linearise
 from studies.workbench_methods.changes import Effects, parts
 from studies.workbench_methods.rows import Simulated, Weighed
+
+STEPS = SMALL_AND_LARGE | {"middle step": 0.05}
+"""Lengths of the step on the enumerated policy."""
 
 SIZES = (64, 256, 1024)
 SIMULATIONS = 4000
@@ -59,7 +63,7 @@ ESTIMATORS: dict[str, tuple[Weighting, Callable[[PromptSums], Linearised]]] = {
 def simulated(seed: int = 0) -> Iterator[Simulated]:
     """Yield bias and deviation on the enumerated policy with heavy-tailed lengths."""
     world = heavy_tailed()
-    for step, eta in STEPS.items():
+    for step, eta in sorted(STEPS.items(), key=lambda item: item[1]):
         sums = _sums(world.responses, world.here, world.tables(eta))
         whole = {name: world.expectation(sums[name]) for name in ESTIMATORS}
         truth = plain(whole["plain sequence weights"]).value
@@ -112,12 +116,11 @@ def weighed(effects: Effects) -> Iterator[Weighed]:
     r, here, rate = effects.responses, effects.here, effects.learning_rate
     for number, update in enumerate(effects.updates):
         sums = _sums(r, here, update.there[rate])
-        own = {
-            name: estimate(parts(sums[name], len(effects.updates))[number])
-            for name, (_, estimate) in ESTIMATORS.items()
-        }
-        unbiased, *_ = own.values()
-        small = _small(sums)
+        # No other update is judged on these prompts.
+        own = {n: parts(s, len(effects.updates))[number] for n, s in sums.items()}
+        parted = {name: f(own[name]) for name, (_, f) in ESTIMATORS.items()}
+        unbiased, *_ = parted.values()
+        small = _small(own)
         for name, (_, estimate) in ESTIMATORS.items():
             change = estimate(sums[name])
             bias = small[name] - small["plain sequence weights"]
@@ -127,9 +130,8 @@ def weighed(effects: Effects) -> Iterator[Weighed]:
                 estimator=name,
                 change=change.value,
                 change_se=change.standard_error,
-                factor=sample_size_ratio(own[name], unbiased).value,
+                factor=sample_size_ratio(parted[name], unbiased).value,
                 bias=float(bias.mean()),
-                bias_se=float(bias.std(ddof=1) / np.sqrt(bias.size)),
                 effective=change.effective_samples / r.count,
             )
 

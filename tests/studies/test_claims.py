@@ -13,7 +13,10 @@ from entrometer.runs.tables import compare, influence
 
 ROOT = Path(__file__).parents[2]
 STUDIES = ROOT / "studies"
-COMMANDS = ("signal", "influence_tables", "interventions_tables", "long_run_tables")
+COMMANDS = (
+    *("signal", "influence_tables", "interventions_tables", "long_run_tables"),
+    "workbench_methods_tables",
+)
 NUMBER = r"-?\d+(?:\.\d+)?"
 
 
