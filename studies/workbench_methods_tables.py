@@ -24,12 +24,14 @@ RESPONSES = 256
 
 
 def tables(found: MethodTables) -> str:
-    """All of them, as Markdown."""
+    """All of them that have rows, as Markdown."""
     parts: tuple[Callable[[MethodTables], str], ...] = (
         *(simulated, weighed, predicted, errors, tails, powers),
         *gradient_tables,
     )
-    return "\n\n".join(part(found) for part in parts)
+    return "\n\n".join(
+        text for part in parts if len((text := part(found)).splitlines()) > 2
+    )
 
 
 def simulated(found: MethodTables) -> str:

@@ -7,7 +7,7 @@ import numpy as np
 
 from studies.markdown import table
 from studies.workbench_methods.rows import Agreement, Feature, MethodTables, Prefix
-from studies.workbench_methods.spread import ends, mean_interval
+from studies.workbench_methods.spread import ends, mean_interval, median_interval
 
 BLOCKS = {"prompt": "same prompt", "other": "other prompts"}
 
@@ -25,15 +25,23 @@ def prefixes(found: MethodTables) -> str:
                 *(r.checkpoint, BLOCKS[r.block]),
                 "all, the same response" if r.shared < 0 else str(r.shared),
                 f"{r.pairs:,}",
-                ends("+.3f", (r.mean, r.mean_low, r.mean_high)),
-                ends(".3f", (r.size, r.size_low, r.size_high)),
-                ends("+.3f", (s.mean, s.mean_low, s.mean_high)),
+                ends("+.2f", _within(-1, r.mean, r.mean_low, r.mean_high)),
+                ends(".2f", _within(0, r.size, r.size_low, r.size_high)),
+                ends("+.2f", _within(-1, s.mean, s.mean_low, s.mean_high)),
             )
             for r in sorted(found.prefixes, key=_order)
             if r.metric == "adam"
             for s in [sgd[_of(r)]]
         ),
     )
+
+
+def _within(
+    least: float, value: float, low: float, high: float
+) -> tuple[float, float, float]:
+    """Return an interval cut to where a cosine can be."""
+    # A jackknife over few prompts does not know that.
+    return value, *(float(np.clip(x, least, 1.0)) for x in (low, high))
 
 
 def _of(row: Prefix) -> tuple[str, str, int]:
@@ -55,20 +63,25 @@ def edits(found: MethodTables) -> str:
     ):
         own = [e for e in found.edits if (e.checkpoint, e.kind, e.position) == key]
         adam, sgd = ([e for e in own if e.metric == m] for m in ("adam", "sgd"))
-        # The cosine of a median edit: ratios of kernels have long tails.
         rows.append(
             (
                 *(key[0], key[1], str(key[2]), str(len(adam))),
                 f"{np.mean([-e.log_prob for e in adam]):.1f}",
                 ends("+.2f", mean_interval([e.cosine for e in adam])),
-                ends("+.2f", mean_interval([e.ratio for e in adam])),
+                # A median: a few likely responses have hardly any gradient themselves,
+                # and an edit of them has a large one.
+                ends("+.2f", median_interval([e.ratio for e in adam])),
                 ends("+.2f", mean_interval([e.cosine for e in sgd])),
             )
         )
     return table(
         (
             *("checkpoint", "new digit", "position", "prompts"),
-            *("its surprisal, nats", "cosine, adam", "K(t, edit) / K(t, t), adam"),
+            *(
+                "its surprisal, nats",
+                "cosine, adam",
+                "K(t, edit) / K(t, t), adam, median",
+            ),
             "cosine, sgd",
         ),
         rows,
@@ -171,15 +184,16 @@ def features(found: MethodTables) -> str:
     rows = []
     for key in keys:
         own = [f for f in found.features if (f.among, f.feature) == key]
+        if not any(f.every for f in own):
+            continue
         rows.append((*key, *(cell for f in own for cell in _feature(f))))
     heads = [h for n in names for h in (f"top 1%, {n}", "all")]
     return table(("among", "feature", *heads), rows)
 
 
 def _feature(f: Feature) -> tuple[str, str]:
-    # A share is never outside of 0 and 1, whatever the jackknife says.
-    low, high = max(0.0, f.top_low), min(1.0, f.top_high)
-    return ends(".0%", (f.top, low, high)), f"{f.every:.0%}"
+    top = _within(0, f.top, f.top_low, f.top_high)
+    return ends(".0%", top), f"{f.every:.0%}"
 
 
 def examples(found: MethodTables) -> str:

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from math import sqrt
 
 import numpy as np
+from scipy import stats
 
 from entrometer.estimators.estimate import t_quantile
 
@@ -16,7 +17,16 @@ def mean_interval(values: Sequence[float]) -> tuple[float, float, float]:
     return mean, mean - reach, mean + reach
 
 
+def median_interval(values: Sequence[float]) -> tuple[float, float, float]:
+    """Return a median with the ends of its 95% interval, from the binomial law."""
+    x = np.asarray(values, np.float64)
+    interval = stats.quantile_test(x, p=0.5).confidence_interval(0.95)
+    return float(np.median(x)), float(interval.low), float(interval.high)
+
+
 def ends(kind: str, interval: Sequence[float]) -> str:
     """Return a value and the ends of its interval as text, by a format."""
     value, low, high = (format(x, kind) for x in interval)
-    return f"{value} [{low}, {high}]"
+    # Too few prompts have such pairs to leave one out.
+    unknown = not np.isfinite(interval).all()
+    return f"{value} [unknown]" if unknown else f"{value} [{low}, {high}]"
