@@ -87,7 +87,7 @@ def weighed(found: MethodTables) -> str:
 
 def predicted(found: MethodTables) -> str:
     """Predicted and observed change of each update on the whole evaluation batch."""
-    most = max(r.prompts for r in found.predictions)
+    most = max((r.prompts for r in found.predictions), default=0)
     return table(
         (
             *("checkpoint, update; ± given it", "observed Δh", "predicted δh₁"),
@@ -160,7 +160,7 @@ def _scattered(
 ) -> list[tuple[tuple[str, str, str], list[RelativeError]]]:
     groups: dict[tuple[str, str, str], list[RelativeError]] = {}
     for r in found.errors:
-        pair = f"{r.pair}, {r.multiple:g} of the training's"
+        pair = f"{r.pair}, η × {r.multiple:g}"
         groups.setdefault((r.checkpoint, pair, f"{r.size:,}"), []).append(r)
     return list(groups.items())
 

@@ -54,7 +54,8 @@ def noise(
     for merged in (1, 2, 4):
         prompts = merged * LARGE // PARTS
         plain = _merged(K, merged)
-        c = np.minimum(1.0, config.max_grad_norm / np.sqrt(plain.diagonal()))
+        limit = config.max_grad_norm
+        c = limit / np.maximum(limit, np.sqrt(plain.diagonal()))
         clipped = c[:, None] * plain * c
         for gradient, products in (("as it is", plain), ("clipped", clipped)):
             observed = _variance(products)

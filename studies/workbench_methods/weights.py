@@ -28,7 +28,7 @@ from entrometer.estimators.estimate import linearise
 from studies.workbench_methods.changes import Effects, parts
 from studies.workbench_methods.rows import Simulated, Weighed
 
-STEPS = SMALL_AND_LARGE | {"middle step": 0.2}
+STEPS = SMALL_AND_LARGE | {"middle step": 0.05}
 """Lengths of the step on the enumerated policy."""
 
 SIZES = (64, 256, 1024)
