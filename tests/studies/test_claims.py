@@ -16,6 +16,7 @@ STUDIES = ROOT / "studies"
 COMMANDS = (
     *("signal", "influence_tables", "interventions_tables", "long_run_tables"),
     "next_batches_tables",
+    "workbench_methods_tables",
 )
 NUMBER = r"-?\d+(?:\.\d+)?"
 
@@ -93,6 +94,16 @@ def cells(table):
                 *("standard deviation of a gain", "gain in entropy, one step"),
                 *("gain in entropy, per step over 32 steps", "tested", "rank ρ"),
                 *("gain in reward, one step", "per nat of entropy"),
+            ],
+        ),
+        (
+            "workbench-methods",
+            "workbench_methods_tables",
+            [
+                *("enumerated policy", "mean change per response", "observed Δh"),
+                *("1% quantile", "excess kurtosis", "shared tokens", "new digit"),
+                *("learning rates over the training's", "kernel of", "number"),
+                *("feature", "one response"),
             ],
         ),
     ],
@@ -304,3 +315,118 @@ def test_verdicts_on_the_next_batches_are_those_of_the_tables(printed):
     assert [
         said("README.md", r"false discovery rate of 5%, (\d+ of \d+) gains")
     ] == passed
+
+
+METHODS = "studies/workbench-methods/README.md"
+
+
+@pytest.mark.parametrize(
+    ("head", "row", "column", "pattern"),
+    [
+        (
+            *("mean change per response", "20 | self-normalised sequence weights"),
+            *("prompts needed, plain = 1", r"They need (.*?) of the prompts"),
+        ),
+        (
+            *("mean change per response", "20 | weights per decision"),
+            *("prompts needed, plain = 1", r"weights per decision (0\.\S+ \[.*?\])\."),
+        ),
+        (
+            *("enumerated policy", "small step | 1 | self-normalised sequence weights"),
+            *("standard deviation, plain = 1", r"deviations are (\S+) and"),
+        ),
+        (
+            *("enumerated policy", "small step | 1 | weights per decision"),
+            *("standard deviation, plain = 1", r"deviations are \S+ and (\S+) of"),
+        ),
+        (
+            *("enumerated policy", "large step | 0.0075 | plain sequence weights"),
+            *("bias, share of the change", r"4,000 samples show (.*?): the"),
+        ),
+        (
+            *("enumerated policy", "large step | 0.0075 | weights per decision"),
+            *("by enumeration", r"by enumeration of (\S+) of plain"),
+        ),
+        (
+            *("1% quantile", "20 | matched, per decision, η × 1 | 256"),
+            *("standard deviation", r"median standard deviation falls from (\S+) to"),
+        ),
+        (
+            *("1% quantile", "20 | matched, per decision, η × 1 | 4,096"),
+            *("standard deviation", r"standard deviation falls from \S+ to (\S+),"),
+        ),
+        (
+            *("1% quantile", "20 | matched, per decision, η × 1 | 4,096"),
+            *("mean", r"median error is (\S+) there"),
+        ),
+        (
+            *("1% quantile", "20 | matched, per decision, η × 0.0625 | 4,096"),
+            *("mean", r"the error is (\S+) and its deviation"),
+        ),
+        (
+            *("excess kurtosis", "20 | matched, per decision, η × 1 | 256"),
+            *("excess kurtosis", r"kurtosis falls from (\S+) at"),
+        ),
+        (
+            *("excess kurtosis", "20 | matched, per decision, η × 1 | 4,096"),
+            *("excess kurtosis", r"at 256 prompts to (\S+) at 4,096"),
+        ),
+        (
+            *("excess kurtosis", "20 | original, η × 1 | 4,096"),
+            *("excess kurtosis", r"original pairing it is (\S+) there"),
+        ),
+        (
+            *("learning rates over the training's", "20 | 0.0625 to 0.25"),
+            "slope of log Δh on log η, ± its deviation over updates",
+            r"depends on the update\*\*: (.*?) between",
+        ),
+        (
+            *("learning rates over the training's", "20 | 0.0625 to 2"),
+            "slope of log Δh on log η, ± its deviation over updates",
+            r"over the whole sweep (.*?)\. With",
+        ),
+        (
+            *("learning rates over the training's", "20 | 0.0625 to 2"),
+            "mean over updates, each on its own prompts",
+            r"prompts of their own it is (.*?) over",
+        ),
+        (
+            *("shared tokens", "20 | same prompt | 0", "mean cosine, adam"),
+            r"their mean cosine is (.*?) if they differ",
+        ),
+        (
+            *("shared tokens", "60 | same prompt | 0", "mean cosine, adam"),
+            r"one descending\), (.*?) at checkpoint 60",
+        ),
+        (
+            *("shared tokens", "20 | other prompts | 1", "mean cosine, adam"),
+            r"common first token and (.*?) with one",
+        ),
+        (
+            *("kernel of", "20 | adapter of rank 8"),
+            *("correlation of cosines, same prompt", r"parameters with (.*?) within"),
+        ),
+        (
+            *("kernel of", "20 | adapter of rank 8", "other prompts"),
+            r"within a prompt and (.*?) across at",
+        ),
+        (
+            *("kernel of", "20 | adapter of rank 1", "other prompts"),
+            r"it is still (.*?) across prompts",
+        ),
+        (
+            *("feature", "different prompts | and the same token there"),
+            *("top 1%, checkpoint-20", r"same place\.\*\* (.*?) of the most"),
+        ),
+    ],
+)
+def test_figures_of_the_methods_are_cells_of_their_tables(
+    printed, head, row, column, pattern
+):
+    start = f"checkpoint-{row}" if row[0].isdigit() else row
+    heads, _, *rows = one(printed["workbench_methods_tables"], head).split("\n")
+    (line,) = [r for r in rows if r.startswith(f"| {start} |")]
+    cell = line.strip("| ").split(" | ")[heads.strip("| ").split(" | ").index(column)]
+    (figure,) = re.findall(pattern, text(METHODS))
+    # With its interval, or alone.
+    assert figure in (cell, cell.split(" [")[0])

@@ -1,0 +1,32 @@
+"""Intervals over independent values, and how the tables write them."""
+
+from collections.abc import Sequence
+from math import sqrt
+
+import numpy as np
+from scipy import stats
+
+from entrometer.estimators.estimate import t_quantile
+
+
+def mean_interval(values: Sequence[float]) -> tuple[float, float, float]:
+    """Return a mean with the ends of Student's 95% interval over its values."""
+    x = np.asarray(values, np.float64)
+    mean = float(x.mean())
+    reach = t_quantile(x.size - 1.0) * float(x.std(ddof=1)) / sqrt(x.size)
+    return mean, mean - reach, mean + reach
+
+
+def median_interval(values: Sequence[float]) -> tuple[float, float, float]:
+    """Return a median with the ends of its 95% interval, from the binomial law."""
+    x = np.asarray(values, np.float64)
+    interval = stats.quantile_test(x, p=0.5).confidence_interval(0.95)
+    return float(np.median(x)), float(interval.low), float(interval.high)
+
+
+def ends(kind: str, interval: Sequence[float]) -> str:
+    """Return a value and the ends of its interval as text, by a format."""
+    value, low, high = (format(x, kind) for x in interval)
+    # Too few prompts have such pairs to leave one out.
+    unknown = not np.isfinite(interval).all()
+    return f"{value} [unknown]" if unknown else f"{value} [{low}, {high}]"

@@ -1,0 +1,5 @@
+"""Folder of the study's tables; needs no torch."""
+
+from pathlib import Path
+
+HERE = Path(__file__).parents[1] / "workbench-methods"
