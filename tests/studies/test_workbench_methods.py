@@ -26,7 +26,7 @@ def weighted(world, eta):
 
 
 def test_self_normalised_weights_are_exact_where_every_response_is_seen(world):
-    sums = weighted(world, 0.3)
+    sums = weighted(world, 1.0)
     whole = world.expectation(sums)
     # All weights have the mean 1, so dividing by their sum changes nothing.
     expected = entropy_change(whole, per="sequence").value
