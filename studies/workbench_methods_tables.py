@@ -8,6 +8,7 @@ A mean over updates has Student's interval over the eight update batches, each j
 its own eighth of the evaluation prompts: it covers updates and prompts.
 """
 
+import math
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -63,7 +64,7 @@ def weighed(found: MethodTables) -> str:
     for key in keys:
         own = [r for r in found.weighed if (r.checkpoint, r.estimator) == key]
         change = np.mean([r.change for r in own])
-        factor = mean_interval(np.log([r.factor for r in own]))
+        factor = mean_interval([math.log(r.factor) for r in own])
         bias = mean_interval([r.bias for r in own])
         low, high = (f"{np.exp(x):.2f}" for x in factor[1:])
         unbiased = key[1].startswith("plain")
@@ -121,12 +122,13 @@ def errors(found: MethodTables) -> str:
             (
                 *key,
                 *(
-                    _range(".3f", [f(r) for r in own])
-                    for f in (
-                        lambda r: r.mean,
-                        lambda r: r.deviation,
-                        lambda r: r.quantiles[1],
-                        lambda r: r.quantiles[99],
+                    _range(".3f", list(column))
+                    for column in zip(
+                        *(
+                            (r.mean, r.deviation, r.quantiles[1], r.quantiles[99])
+                            for r in own
+                        ),
+                        strict=True,
                     )
                 ),
             )

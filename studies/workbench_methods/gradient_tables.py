@@ -41,7 +41,8 @@ def _within(
 ) -> tuple[float, float, float]:
     """Return an interval cut to where a cosine can be."""
     # A jackknife over few prompts does not know that.
-    return value, *(float(np.clip(x, least, 1.0)) for x in (low, high))
+    low, high = (float(np.clip(x, least, 1.0)) for x in (low, high))
+    return value, low, high
 
 
 def _of(row: Prefix) -> tuple[str, str, int]:

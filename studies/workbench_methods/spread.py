@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from math import sqrt
+from typing import Any
 
 import numpy as np
 from scipy import stats
@@ -20,7 +21,8 @@ def mean_interval(values: Sequence[float]) -> tuple[float, float, float]:
 def median_interval(values: Sequence[float]) -> tuple[float, float, float]:
     """Return a median with the ends of its 95% interval, from the binomial law."""
     x = np.asarray(values, np.float64)
-    interval = stats.quantile_test(x, p=0.5).confidence_interval(0.95)
+    test: Any = stats.quantile_test(x, p=0.5)
+    interval = test.confidence_interval(0.95)
     return float(np.median(x)), float(interval.low), float(interval.high)
 
 
