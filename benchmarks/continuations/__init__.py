@@ -1,27 +1,26 @@
-"""Rates of losses that are kept up, against trainings that go on under each loss."""
+"""Rates of losses that are kept up, against trainings that continue under each loss.
+
+With CONTINUATIONS_AT=FOLDER trainings are kept there, and an interrupted benchmark
+resumes.
+"""
 
 import os
-from collections.abc import Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
-import torch
 
-from benchmarks.command import processor_seconds
-from benchmarks.continuations.loop import Continuation
+from benchmarks.continuations.subject import Subject, reference, workbench
 from benchmarks.harness import Check, Report
+from benchmarks.keeping import Kept, keeping
 from entrometer.estimators import agreement
 from entrometer.interventions import intervention
-from entrometer.runs.rows import read_tables
-from entrometer.runs.tables.compare import CompareTables
-from entrometer.runs.tables.next_batches import ExpectedChange
 
+PLAIN = "dr-grpo"
 LOSSES = (
-    "dr-grpo",
     "grpo",
     "entropy-bonus:alpha=0.01",
     "entropy-bonus:alpha=0.03",
@@ -31,104 +30,80 @@ LOSSES = (
     "stare",
     "clip-cov:rho=0.02",
 )
-SEEDS = range(4)
-HORIZONS = (8, 32)
-BATCHES = 32
-# While entropy collapses, and when little of it is left.
-CHECKPOINTS = ("checkpoint-20", "checkpoint-60")
-STEPS = 61
-# glibc otherwise returns memory at every step and fetches it again.
-MALLOC = {
-    "MALLOC_MMAP_THRESHOLD_": "4000000000",
-    "MALLOC_TRIM_THRESHOLD_": "8000000000",
-    "MALLOC_TOP_PAD_": "268435456",
-}
+# On the language model: what keeps most, by bonus and by clipping, and a loss whose
+# predicted gain cannot be told from 0.
+FEW = ("entropy-bonus:alpha=0.01", "clip-cov:rho=0.02", "grpo")
 
 
 def run() -> Report:
     checks: list[Check] = []
     figures: dict[str, Any] = {}
-    with TemporaryDirectory() as directory:
-        folder = Path(directory)
-        processor_seconds(
-            *("train", "--recipe", "workbench", "--steps", STEPS),
-            *("--run", folder / "run"),
-            **MALLOC,
-        )
-        for name in CHECKPOINTS:
-            compared, checkpoint = folder / f"compared-{name}", folder / "run" / name
-            processor_seconds(
-                *("compare", checkpoint, "--run", compared),
-                *("--batches", BATCHES, "--minibatches", "1/1", "--no-truth"),
-                *("--no-report", "--prompts", 512, "--interventions", *LOSSES[1:]),
-                **MALLOC,
-            )
-            rows = read_tables(compared, CompareTables).expected
-            observed = _observed(str(checkpoint))
-            for i, horizon in enumerate(HORIZONS):
-                changes = {loss: x[:, i] / horizon for loss, x in observed.items()}
-                found = _compared(rows, changes, horizon)
-                place = f"{name}, {horizon} steps"
-                rank = found["agreement"]["rank"][0]
-                checks.append(Check(f"rank agreement, {place}", rank, at_least=0.5))
-                figures[place] = found
+    with keeping("CONTINUATIONS_AT", Path(__file__).parent) as kept:
+        # While entropy collapses, and when little of it is left.
+        for step in (20, 60):
+            subject = workbench(kept, step, LOSSES)
+            found = figures[subject.name] = _compared(subject, kept)
+            for horizon, rates in found.items():
+                rank = rates["agreement"]["rank"][0]
+                name = f"rank agreement, {subject.name}, {horizon} steps"
+                checks.append(Check(name, rank, at_least=0.5))
+        subject = reference(8, FEW)
+        figures[subject.name] = _compared(subject, kept)
     return Report(checks, figures)
 
 
-def _compared(
-    rows: Sequence[ExpectedChange], changes: Mapping[str, np.ndarray], horizon: int
-) -> dict[str, Any]:
-    """Rates of gains over plain, predicted and by trainings that went on."""
-    predicted = {
-        r.loss: (r.expected, r.expected_se)
-        for r in rows
-        if r.against and r.objective == "entropy" and r.horizon == horizon
+def _compared(subject: Subject, kept: Kept) -> dict[int, dict[str, Any]]:
+    """Return gains over plain per step, predicted and continued, by horizon."""
+    entropies = _entropies(subject, kept)
+    return {
+        horizon: _at_horizon(
+            subject,
+            horizon,
+            {loss: (x[:, i] - x[:, 0]) / horizon for loss, x in entropies.items()},
+        )
+        for i, horizon in enumerate(subject.horizons, start=1)
     }
-    names = [n for n in LOSSES[1:] if str(intervention(n)) in predicted]
-    p = np.array([predicted[str(intervention(n))] for n in names])
-    # Paired by seed.
-    gains = [changes[n] - changes[LOSSES[0]] for n in names]
+
+
+def _at_horizon(
+    subject: Subject, horizon: int, rates: dict[str, np.ndarray]
+) -> dict[str, Any]:
+    predicted = {
+        row.loss: (row.expected, row.expected_se)
+        for row in subject.expected
+        if row.against and row.objective == "entropy" and row.horizon == horizon
+    }
+    p = np.array([predicted[str(intervention(name))] for name in subject.losses])
+    # Paired by seed: both trainings begin with the same prompts and random numbers.
+    gains = [rates[name] - rates[PLAIN] for name in subject.losses]
     o = np.array([(x.mean(), x.std(ddof=1) / len(x) ** 0.5) for x in gains])
     found = agreement(p[:, 0], o[:, 0])
     near = np.abs(p[:, 0] - o[:, 0]) < 2 * np.hypot(p[:, 1], o[:, 1])
     return {
         "agreement": {k: _rounded(v) for k, v in found._asdict().items()},
         "within two standard errors": f"{near.sum()} of {near.size}",
+        "plain": _rounded((rates[PLAIN].mean(), rates[PLAIN].std(ddof=1))),
         "losses": {
             name: {"predicted": _rounded(p[i]), "continued": _rounded(o[i])}
-            for i, name in enumerate(names)
+            for i, name in enumerate(subject.losses)
         },
     }
 
 
-def _rounded(values: Any) -> list[float]:
-    return [float(f"{x:.3g}") for x in values]
+def _rounded(values: Any) -> list[float | None]:
+    return [float(f"{x:.3g}") if np.isfinite(x) else None for x in values]
 
 
-def _observed(checkpoint: str) -> dict[str, np.ndarray]:
-    """Change of entropy by seed and horizon, for each loss."""
-    work = [(checkpoint, loss, seed) for loss in LOSSES for seed in SEEDS]
+def _entropies(subject: Subject, kept: Kept) -> dict[str, np.ndarray]:
+    """Return each loss's entropies, one row per seed."""
+    names = (PLAIN, *subject.losses)
+    work = [(name, seed) for seed in subject.seeds for name in names]
     with ProcessPoolExecutor(os.cpu_count(), get_context("spawn")) as pool:
-        found = list(pool.map(_continued, work))
-    return {
-        loss: np.array(
-            [x for (_, name, _), x in zip(work, found, strict=True) if name == loss]
-        )
-        for loss in LOSSES
-    }
+        found = list(pool.map(partial(_continued, subject, kept), work))
+    rows = dict(zip(work, found, strict=True))
+    return {name: np.array([rows[name, s] for s in subject.seeds]) for name in names}
 
 
-def _continued(work: tuple[str, str, int]) -> list[float]:
-    torch.set_num_threads(1)
-    checkpoint, loss, seed = work
-    training = Continuation(
-        checkpoint=checkpoint,
-        task="order",
-        level="mixed",
-        max_tokens=6,
-        prompts=32,
-        responses=8,
-        problems=8192,
-    )
-    before, *after = training.entropies(loss, seed, HORIZONS)
-    return [x - before for x in after]
+def _continued(subject: Subject, kept: Kept, work: tuple[str, int]) -> list[float]:
+    entropies: list[float] = subject.continued(kept, *work)["entropies"]
+    return entropies

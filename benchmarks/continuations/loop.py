@@ -1,4 +1,4 @@
-"""Training that goes on from a checkpoint under another loss, in plain steps."""
+"""A training that continues from a checkpoint under another loss, in plain steps."""
 
 from dataclasses import dataclass, replace
 
@@ -18,7 +18,7 @@ from entrometer.tasks.registry import Split
 
 @dataclass(frozen=True)
 class Continuation:
-    """How a training goes on: on which task, with how large batches."""
+    """How a training continues: on which task, with how large batches."""
 
     checkpoint: str
     task: str
@@ -27,11 +27,12 @@ class Continuation:
     prompts: int
     responses: int
     problems: int
+    evaluated: int  #: Prompts that entropy is measured on, one response each.
     base: str | None = None
     max_grad_norm: float = 1.0
 
     def entropies(self, loss: str, seed: int, steps: tuple[int, ...]) -> list[float]:
-        """Entropy per token before, and after so many steps under a loss."""
+        """Return the entropy per token before, and after so many steps under a loss."""
         at = load_checkpoint(self.checkpoint, base=self.base)
         rng, chosen = np.random.default_rng([3, seed]), intervention(loss)
         found = [self.entropy(at)]
@@ -57,7 +58,7 @@ class Continuation:
     def drawn(
         self, at: Checkpoint, problems: np.ndarray, responses: int, *, seed: int
     ) -> Rollouts:
-        """Responses of the policy to some problems, with their rewards."""
+        """Return responses of the policy to some problems, with their rewards."""
         judge = task(self.task, **({"level": self.level} if self.level else {}))
         every = judge.problems(Split.TRAIN, self.problems)
         ids = [
@@ -78,9 +79,12 @@ class Continuation:
         ]
         return replace(rollouts, reward=np.array(rewards))
 
-    def entropy(self, at: Checkpoint, prompts: int = 1024) -> float:
-        """Entropy per token of fresh responses; the same seeds whatever the policy."""
-        problems = np.random.default_rng(9).integers(self.problems, size=prompts)
+    def entropy(self, at: Checkpoint) -> float:
+        """Return the entropy per token of fresh responses, with seeds of its own."""
+        # The same prompts and random numbers whatever the policy: differences between
+        # losses have less noise than the entropies themselves.
+        rng = np.random.default_rng(9)
+        problems = rng.integers(self.problems, size=self.evaluated)
         rollouts = self.drawn(at, problems, 1, seed=77)
         responses = Responses.from_lengths(rollouts.prompt, rollouts.length)
         H = passes.forward(at.policy, rollouts).H

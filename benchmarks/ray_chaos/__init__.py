@@ -1,6 +1,6 @@
 """Nodes, workers and drivers killed at random moments: the same bytes, each once.
 
-With RAY_CHAOS_AT=FOLDER runs are kept there, and a benchmark that was cut off goes on.
+With RAY_CHAOS_AT=FOLDER runs are kept there, and an interrupted benchmark resumes.
 """
 
 import random
@@ -12,9 +12,9 @@ from typing import Any
 
 from benchmarks.cli.process import train
 from benchmarks.harness import Check, Report
+from benchmarks.keeping import keeping
 from benchmarks.ray_chaos.books import Books
 from benchmarks.ray_chaos.faults import faults
-from benchmarks.ray_chaos.keeping import keeping
 from benchmarks.ray_chaos.monkey import Kill, Monkey
 
 RUNS = 50
@@ -23,7 +23,7 @@ KILLS = 2
 
 
 def run() -> Report:
-    with keeping() as kept:
+    with keeping("RAY_CHAOS_AT", Path(__file__).parent) as kept:
         kept.once("trained", _trained)
         trained = kept.root / "trained"
         with Monkey(trained) as monkey:

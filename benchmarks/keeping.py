@@ -1,4 +1,4 @@
-"""Runs that are kept: a benchmark of an hour need not begin again."""
+"""Runs that are kept, so that a benchmark of an hour can be resumed."""
 
 import json
 import os
@@ -13,17 +13,15 @@ import entrometer
 from entrometer.runs.atomic import write_json
 from entrometer.runs.content import content_key, file_sha256
 
-SETTING = "RAY_CHAOS_AT"
-
 
 class Kept:
-    """A folder for each run, and beside it what was found."""
+    """A folder for each run, and a file with its result beside it."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
 
     def once(self, name: str, make: Callable[[Path], dict[str, Any]]) -> dict[str, Any]:
-        """What was found before; otherwise make it anew in an empty folder."""
+        """Return the kept result, or make it in an empty folder and keep it."""
         note = self.root / f"{name}.json"
         if not note.exists():
             write_json(note, make(self.emptied(name)))
@@ -31,16 +29,22 @@ class Kept:
         return found
 
     def emptied(self, name: str) -> Path:
-        """A place where nothing is, whatever was."""
+        """Return the path of a run's folder after removing what is there."""
         shutil.rmtree(self.root / name, ignore_errors=True)
         return self.root / name
 
 
 @contextmanager
-def keeping() -> Iterator[Kept]:
-    """In the folder of the setting, by the code that makes them, or for this time."""
-    if SETTING in os.environ:
-        root = Path(os.environ[SETTING]).resolve() / _code()
+def keeping(setting: str, benchmark: Path) -> Iterator[Kept]:
+    """Keep runs in the folder that an environment variable names, or temporarily.
+
+    Args:
+        setting: Name of the variable.
+        benchmark: Folder of the benchmark. Results that its code or the package's has
+            not made are not read.
+    """
+    if setting in os.environ:
+        root = Path(os.environ[setting]).resolve() / _code(benchmark)
         root.mkdir(parents=True, exist_ok=True)
         yield Kept(root)
         return
@@ -48,11 +52,11 @@ def keeping() -> Iterator[Kept]:
         yield Kept(Path(folder))
 
 
-def _code() -> str:
-    """Of all modules that have a say in a run."""
+def _code(benchmark: Path) -> str:
+    """Return a hash of all modules that can change a result."""
     hashes = {
         f"{folder.name}/{path.relative_to(folder)}": file_sha256(path)
-        for folder in (Path(entrometer.__file__).parent, Path(__file__).parent)
+        for folder in (Path(entrometer.__file__).parent, benchmark)
         for path in folder.rglob("*.py")
     }
     return content_key(hashes)
