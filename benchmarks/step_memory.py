@@ -7,21 +7,17 @@ weights and moments that are mapped from their files do not.
 """
 
 import ctypes
-import json
 import sys
 import tempfile
 from pathlib import Path
-from typing import Any
-
-import torch
 
 from benchmarks.harness import Check, Report, memory_growth
+from benchmarks.untrained_checkpoint import write_untrained_checkpoint
 from entrometer.engine import LocalEngine, quiet
 from entrometer.experiments.batches import evaluation, step_of, subject_of
 from entrometer.experiments.config import ExperimentConfig
 from entrometer.experiments.requests import Draw, Forward, Request, Worker
 from entrometer.policy.loading import load_policy
-from entrometer.policy.optimizer_state import decay_groups
 from studies.smollm2 import prepare_smollm2
 
 LIMITS = {"step": 22.0, "forward": 5.0}
@@ -32,7 +28,10 @@ def run() -> Report:
     checks, figures = [], {}
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        sizes = {p: _checkpoint(p, folder / p) for p in ("tiny", "smollm2")}
+        sizes = {
+            p: write_untrained_checkpoint(load_policy(p), folder / p)
+            for p in ("tiny", "smollm2")
+        }
         for kind, limit in LIMITS.items():
             grown = memory_growth(__spec__.name, [kind, name])
             found = {k: x * 2**20 / sizes["smollm2"] for k, x in grown.items()}
@@ -40,30 +39,6 @@ def run() -> Report:
             checks.append(Check(label, found["anonymous"], at_most=limit))
             figures[kind] = {k: round(x, 2) for k, x in found.items()}
     return Report(checks, figures | {"parameters": sizes["smollm2"]})
-
-
-def _checkpoint(name: str, folder: Path) -> int:
-    """Write a policy with all parameters trained, and moments; return their number."""
-    policy = load_policy(name)
-    generator = torch.Generator().manual_seed(0)
-    model: Any = policy.model
-    model.save_pretrained(folder)
-    policy.tokenizer.save_pretrained(folder)
-    parameters = dict(model.named_parameters())
-    groups = [[parameters[n] for n in names] for names in decay_groups(model)]
-    optimizer = torch.optim.AdamW(
-        [{"params": own, "weight_decay": 0.0} for own in groups], lr=1e-6
-    )
-    for p in parameters.values():
-        optimizer.state[p] = {
-            "step": torch.tensor(1.0),
-            "exp_avg": 1e-3 * torch.randn(p.shape, generator=generator),
-            "exp_avg_sq": 1e-6 * torch.rand(p.shape, generator=generator),
-        }
-    torch.save(optimizer.state_dict(), folder / "optimizer.pt")
-    trainer = {"global_step": 1, "max_steps": 10}
-    (folder / "trainer_state.json").write_text(json.dumps(trainer))
-    return sum(p.numel() for p in parameters.values())
 
 
 def _requested(folder: Path, kind: str) -> tuple[Request, list[Request]]:

@@ -1,4 +1,4 @@
-"""Long responses: memory and time of a jvp, and its attention against a dense one."""
+"""Long responses: memory and time of a jvp, its attention, and whole commands."""
 
 # Axes: M = 2 blocks (primal and tangent), B sequences, H query heads, K key heads,
 # T tokens, C features of a head.
@@ -15,6 +15,7 @@ from torch.nn import functional
 
 from benchmarks.harness import Check, Report, worst
 from benchmarks.long_context.agreement import errors
+from benchmarks.long_context.end_to_end import LENGTH, peaks
 from benchmarks.long_context.memory import added_mib
 from benchmarks.long_context.subject import long_response, model_with_adapter
 from benchmarks.real_policy import random_vector
@@ -35,6 +36,7 @@ def run() -> Report:
     attention = {T: attention_over_fused(T) for T in TIMED}
     whole = {T: model_over_bound(T) for T in TIMED}
     apart = errors()
+    commands = peaks()
     return Report(
         [
             Check(
@@ -50,6 +52,10 @@ def run() -> Report:
                 Check(f"long_context.jvp_over_bound.{T}", w["over_bound"], at_most=1.2)
                 for T, w in whole.items()
             ),
+            *(
+                Check(f"long_context.{verb}_gib.{LENGTH}", c["GiB"], at_most=4)
+                for verb, c in commands.items()
+            ),
             Check("long_context.variants", len(apart), at_least=32),
             Check("long_context.error", worst(list(apart.values())), at_most=1e-12),
         ],
@@ -59,6 +65,7 @@ def run() -> Report:
                 str(T): {name: round(x, 3) for name, x in w.items()}
                 for T, w in whole.items()
             },
+            "commands": commands,
             "rounds": ROUNDS,
         },
     )
