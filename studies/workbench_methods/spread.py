@@ -30,5 +30,9 @@ def ends(kind: str, interval: Sequence[float]) -> str:
     """Return a value and the ends of its interval as text, by a format."""
     value, low, high = (format(x, kind) for x in interval)
     # Too few prompts have such pairs to leave one out.
-    unknown = not np.isfinite(interval).all()
-    return f"{value} [unknown]" if unknown else f"{value} [{low}, {high}]"
+    if np.isnan(interval).any():
+        return f"{value} [unknown]"
+    # A ratio whose divisor may be 0 has no upper end.
+    return (
+        f"{value} [{low}, ∞)" if np.isinf(interval[2]) else f"{value} [{low}, {high}]"
+    )

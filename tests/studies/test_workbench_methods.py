@@ -8,6 +8,7 @@ from entrometer.estimators import (
     change_statistics,
     entropy_change,
 )
+from studies.workbench_methods import spread
 from studies.workbench_methods.changes import parts
 from studies.workbench_methods.noise import _merged, _variance
 from studies.workbench_methods.prefixes import masked_mean, shared_prefix
@@ -51,9 +52,11 @@ def test_the_standard_error_of_self_normalised_weights_is_that_of_simulations(wo
         self_normalised(sampled(sums, world.draw(rng, 400)[:, None]))
         for _ in range(1000)
     ]
-    spread = np.std([x.value for x in drawn], ddof=1)
+    deviation = np.std([x.value for x in drawn], ddof=1)
     # The deviation of 1,000 simulations is known to 2%.
-    assert np.mean([x.standard_error for x in drawn]) == pytest.approx(spread, rel=0.1)
+    assert np.mean([x.standard_error for x in drawn]) == pytest.approx(
+        deviation, rel=0.1
+    )
 
 
 def test_parts_are_disjoint_and_the_same_for_the_same_prompts():
@@ -105,5 +108,11 @@ def test_a_mean_over_pairs_leaves_out_whole_prompts():
         for p in range(3)
         for kept in [np.flatnonzero(prompt != p)]
     ]
-    spread = np.sqrt(2 / 3 * ((np.array(without) - mean.value) ** 2).sum())
-    assert mean.standard_error == pytest.approx(spread)
+    expected = np.sqrt(2 / 3 * ((np.array(without) - mean.value) ** 2).sum())
+    assert mean.standard_error == pytest.approx(expected)
+
+
+def test_an_interval_without_an_upper_end_is_not_unknown():
+    assert spread.ends(".1f", (2.0, 1.0, np.inf)) == "2.0 [1.0, ∞)"
+    assert spread.ends(".1f", (2.0, 1.0, 3.0)) == "2.0 [1.0, 3.0]"
+    assert spread.ends(".1f", (2.0, np.nan, np.nan)) == "2.0 [unknown]"
