@@ -19,9 +19,10 @@ from entrometer.runs.rows import read_tables
 from entrometer.runs.tables.influence import InfluenceTables
 
 LENGTH = 8192
-# One response at a time, and no verdict on other batches, whose passes are the same.
+# No verdict on other batches, whose passes are the same. `influence` finds the
+# responses that `measure` has sampled, which takes most of the time.
 SETTINGS = (
-    *("--prompts", "8", "--shard", "1", "--batches", "1", "--updates", "sampled-1"),
+    *("--prompts", "8", "--batches", "1", "--updates", "sampled-1"),
     *("--update-prompts", "2", "--update-responses", "2", "--no-report"),
 )
 VERBS = {
@@ -46,8 +47,9 @@ def peaks(length: int = LENGTH) -> dict[str, dict[str, float]]:
         checkpoint = _checkpoint(folder, length)
         found = {}
         for verb, special in VERBS.items():
-            run = folder / verb
-            where = ("--run", str(run), "--prompts-file", str(folder / "prompts.jsonl"))
+            places = {"run": folder / verb, "store": folder / "store"}
+            places["prompts-file"] = folder / "prompts.jsonl"
+            where = [x for n, path in places.items() for x in (f"--{n}", str(path))]
             own = (*where, "--reward", "rewards:digits", *special)
             limit = ("--max-tokens", str(length))
             found[verb] = _peak(
