@@ -96,6 +96,31 @@ def test_alpha_pulls_on_the_loss_of_the_trainer(trained, stored, most):
     assert norm({n: ours[n] - theirs[n] for n in names}) <= most * norm(theirs)
 
 
+def test_responses_without_a_weight_are_left_out_of_the_backward_pass(
+    trained, monkeypatch
+):
+    policy = load_checkpoint(trained / "checkpoint-1", base="tiny").policy
+    batch = recorded_batch(read_update(update_path(trained, 2)))
+    first = slice(0, int(batch.rollouts.length[0]))
+    alpha = batch.alpha + 0.1
+    alpha[first] = 0
+    batch = replace(batch, alpha=alpha, gamma=np.zeros_like(alpha))
+    whole = passes.vjp(policy, batch.rollouts, batch.weights).gradient
+    counts = []
+    vjp = passes.vjp
+
+    def counted(policy, rollouts, weights):
+        counts.append(rollouts.count)
+        return vjp(policy, rollouts, weights)
+
+    monkeypatch.setattr(passes, "vjp", counted)
+    ours = ascent_of(policy, batch)
+    assert norm({n: ours[n] - whole[n] for n in whole}) < 1e-6 * norm(whole)
+    none = ascent_of(policy, replace(batch, alpha=0 * alpha))
+    assert norm(none) == 0 < norm(ours)
+    assert counts == [batch.rollouts.count - 1]
+
+
 def test_a_step_comes_back_as_it_was(trained, tmp_path):
     checkpoint = load_checkpoint(trained / "checkpoint-1", base="tiny")
     batch = recorded_batch(read_update(update_path(trained, 2)))

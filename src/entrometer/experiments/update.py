@@ -5,6 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -18,6 +19,7 @@ from entrometer.calculus import (
     adamw_tensor,
     adamw_update,
     scale,
+    zeros_like,
 )
 from entrometer.calculus.vectors import LazyVector
 from entrometer.engine.vectors import Device, open_vectors, write_vectors
@@ -36,6 +38,11 @@ class StepVectors(NamedTuple):
 
 def ascent_of(policy: Policy, batch: Batch) -> dict[str, Tensor]:
     r"""Return a batch's $-\nabla L = \sum_k\alpha_k\nabla S_k + \gamma_k\nabla H_k$."""
+    # Groups whose responses are all right or all wrong often are most of a batch.
+    rows = np.flatnonzero(batch.weighed_rows)
+    if not rows.size:
+        return zeros_like(policy.trained())
+    batch = batch.at(rows)
     with padding_row(policy, batch.padding_row):
         return passes.vjp(policy, batch.rollouts, batch.weights).gradient
 

@@ -96,9 +96,12 @@ class Batch:
         return GradientWeights(S=self.alpha, H=self.gamma)
 
     @property
-    def weighs(self) -> bool:
-        """Whether the loss weighs any token at all."""
-        return bool(self.alpha.any() or self.gamma.any())
+    def weighed_rows(self) -> Bool[np.ndarray, " N"]:
+        """Whether the loss weighs a token of each response: others have no gradient."""
+        starts = np.cumsum(self.rollouts.length) - self.rollouts.length
+        weighed = (self.alpha != 0) | (self.gamma != 0)
+        found: np.ndarray = np.logical_or.reduceat(weighed, starts)
+        return found
 
     def tables(
         self,
@@ -204,7 +207,7 @@ class Batch:
     def minibatch(self, part: int, parts: int) -> "Batch":
         """Return one of `parts` minibatches, split by prompt group; the first is 1."""
         rows = minibatch_rows(self.rollouts.prompt, part, parts)
-        batch = self._rows(rows)
+        batch = self.at(rows)
         # The loss is a mean over responses, here over fewer of them.
         larger = self.rollouts.count / rows.size
         trained = batch.trained and batch.trained.rows(slice(None), larger)
@@ -215,9 +218,10 @@ class Batch:
         """Return some responses, with the weights they have in the whole batch."""
         if rows == slice(None) or rows == slice(0, self.rollouts.count):
             return self
-        return self._rows(np.arange(self.rollouts.count)[rows])
+        return self.at(np.arange(self.rollouts.count)[rows])
 
-    def _rows(self, rows: np.ndarray) -> "Batch":
+    def at(self, rows: Int[np.ndarray, " M"]) -> "Batch":
+        """Return the responses of these rows, with their weights of the whole batch."""
         responses = Responses.from_lengths(self.rollouts.prompt, self.rollouts.length)
         at = responses.columns(rows)
         columns = ("advantage", "log_ratio", "counted", "alpha", "gamma")

@@ -93,9 +93,11 @@ class LossGradients(ShardedSum):
 
         def some(rows: slice) -> dict[str, Tensor]:
             few = [batches[i].some(rows) for i in chosen]
-            if not any(batch.weighs for batch in few):
+            weighed = np.logical_or.reduce([batch.weighed_rows for batch in few])
+            if not weighed.any():
                 zeros = {str(i): zeros_like(policy.trained()) for i in chosen}
                 return dict(parts(**zeros))
+            few = [batch.at(np.flatnonzero(weighed)) for batch in few]
             with padding_row(policy, few[0].padding_row):
                 found = passes.vjps(
                     policy, few[0].rollouts, [batch.weights for batch in few]
