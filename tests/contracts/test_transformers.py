@@ -23,7 +23,14 @@ from transformers.trainer_callback import CallbackHandler
 from transformers.trainer_utils import rotate_checkpoints
 from transformers.utils import logging
 
-from entrometer.policy.architectures import GATED_MLP, KNOWN, NORMS, ROTARY
+from entrometer.policy.architectures import (
+    EXPERTS,
+    GATED_MLP,
+    KNOWN,
+    NORMS,
+    ROTARY,
+    ROUTERS,
+)
 from entrometer.policy.attention import attention
 from entrometer.policy.float64 import FIXED_ROPE
 from entrometer.training.trackers import TensorBoardEvents, without_host_name
@@ -44,12 +51,23 @@ def modules(model: nn.Module, ending: str) -> list[nn.Module]:
     return found
 
 
+def gated(model: nn.Module) -> list[nn.Module]:
+    return [m for m in model.modules() if type(m).__name__ in GATED_MLP]
+
+
+def activation(mlp: nn.Module) -> nn.Module:
+    return mlp.activation_fn if hasattr(mlp, "gate_up_proj") else mlp.act_fn
+
+
 def test_classes_have_the_names_that_rules_go_by(model):
     """A renamed class would fall back to forward-mode AD, several times slower."""
     names = {type(module).__name__ for module in model.modules()}
     assert type(model).__name__ in KNOWN
-    assert all(names & group for group in (NORMS, ROTARY, GATED_MLP))
-    activations = {type(mlp.act_fn).__name__ for mlp in modules(model, "MLP")}
+    assert all(names & group for group in (NORMS, ROTARY, GATED_MLP | EXPERTS))
+    # A mixture has as many routers as sets of experts.
+    kinds = [type(module).__name__ for module in model.modules()]
+    assert sum(k in ROUTERS for k in kinds) == sum(k in EXPERTS for k in kinds)
+    activations = {type(activation(mlp)).__name__ for mlp in gated(model)}
     assert activations <= {"SiLUActivation", "GELUTanh", "GELUActivation"}
 
 
@@ -79,8 +97,11 @@ def test_a_registered_attention_is_called_by_the_model(model):
 
 def test_a_forward_set_on_a_module_is_called_by_the_model(model):
     """Tangent rules and true float64 replace the forwards of these kinds."""
-    for ending in ("RMSNorm", "RotaryEmbedding", "MLP"):
-        (module, *_) = modules(model, ending)
+    for group in (NORMS, ROTARY, GATED_MLP, ROUTERS, EXPERTS):
+        module = next((m for m in model.modules() if type(m).__name__ in group), None)
+        if module is None:
+            assert group in (GATED_MLP, ROUTERS, EXPERTS)
+            continue
         calls = []
 
         def spy(self, *args, _plain=module.forward, _calls=calls, **kwargs):
@@ -92,7 +113,7 @@ def test_a_forward_set_on_a_module_is_called_by_the_model(model):
             model(input_ids=IDS)
         finally:
             del module.forward
-        assert calls, ending
+        assert calls, type(module)
 
 
 def test_norms_have_a_weight_and_an_epsilon(model):
@@ -103,10 +124,33 @@ def test_norms_have_a_weight_and_an_epsilon(model):
 
 
 def test_gated_mlps_have_three_layers_and_an_activation(model):
-    for mlp in modules(model, "MLP"):
+    """Or two, the first of them gate and up side by side."""
+    for mlp in gated(model):
         x = torch.randn(2, 3, model.config.hidden_size)
-        product = mlp.act_fn(mlp.gate_proj(x)) * mlp.up_proj(x)
-        assert torch.equal(mlp(x), mlp.down_proj(product))
+        if hasattr(mlp, "gate_up_proj"):
+            gate, up = mlp.gate_up_proj(x).chunk(2, dim=-1)
+        else:
+            gate, up = mlp.gate_proj(x), mlp.up_proj(x)
+        assert torch.equal(mlp(x), mlp.down_proj(activation(mlp)(gate) * up))
+
+
+def test_experts_say_how_their_matrices_lie(model):
+    """And a router returns logits, weights and which experts it has chosen."""
+    for module in model.modules():
+        if type(module).__name__ in EXPERTS:
+            assert module.has_gate
+            assert not module.has_post_expert_norm
+            names = {n for n, _ in module.named_parameters()}
+            matrices = {"gate_up_proj", "down_proj"}
+            biases = {f"{n}_bias" for n in matrices} if module.has_bias else set()
+            assert names == matrices | biases
+            inputs = module.gate_up_proj.shape[1 if module.is_transposed else 2]
+            assert inputs == model.config.hidden_size
+        if type(module).__name__ in ROUTERS:
+            x = torch.randn(5, model.config.hidden_size)
+            logits, weights, chosen = module(x)
+            assert logits.shape[0] == 5
+            assert weights.shape == chosen.shape == (5, 2)
 
 
 def test_rotary_tables_have_frequencies_and_their_formula(model):
@@ -118,10 +162,9 @@ def test_rotary_tables_have_frequencies_and_their_formula(model):
         prefix = "" if kind is None else f"{kind}_"
         rope = rotary.rope_type if kind is None else rotary.rope_type[kind]
         which = {} if kind is None else {"layer_type": kind}
-        assert rope == "default"
-        frequencies, scaling = rotary.compute_default_rope_parameters(
-            rotary.config, **which
-        )
+        default = rotary.compute_default_rope_parameters
+        formula = default if rope == "default" else ROPE_INIT_FUNCTIONS[rope]
+        frequencies, scaling = formula(rotary.config, **which)
         assert torch.equal(frequencies, getattr(rotary, f"{prefix}inv_freq"))
         assert hasattr(rotary, f"{prefix}original_inv_freq")
         assert scaling == getattr(rotary, f"{prefix}attention_scaling")
@@ -149,6 +192,7 @@ def test_a_model_has_a_body_with_embeddings_and_a_head(model):
     logits = model.get_output_embeddings()(hidden)
     cap = getattr(model.config, "final_logit_softcapping", None)
     logits = logits if cap is None else cap * torch.tanh(logits / cap)
+    logits = logits / getattr(model.config, "logits_scaling", 1.0)
     assert torch.allclose(logits, model(input_ids=IDS).logits, atol=1e-6)
 
 

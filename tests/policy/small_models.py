@@ -5,6 +5,7 @@ The oracles are plain: whole logits of one sequence at a time, and a softmax.
 
 # Axes: T tokens of a response, V vocabulary, K tokens of all responses.
 
+import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -13,67 +14,32 @@ import torch
 from peft import LoraConfig, get_peft_model
 from torch import Tensor, nn
 from torch.func import functional_call
-from transformers import AutoConfig, AutoModelForCausalLM
 
+from benchmarks.architectures.families import VOCABULARY as VOCABULARY
+from benchmarks.architectures.families import WINDOW as WINDOW
+from benchmarks.architectures.families import WITH_RULES, small_model
 from entrometer.estimators import GradientWeights, Tables
 from entrometer.policy.policy import Policy
 from entrometer.policy.precision import Precision, ready
 from entrometer.runs import Rollouts, Sampler
 
-VOCABULARY = 101
-WINDOW = 6
-"""Shorter than the sequences, so that it hides something."""
+ARCHITECTURES = WITH_RULES
 
 LENGTHS = [(4, 9), (2, 5), (5, 1), (1, 7)]
 """Tokens of each prompt and of its response."""
-
-_MIXED = {
-    "sliding_window": WINDOW,
-    "layer_types": ["sliding_attention", "full_attention"],
-    "query_pre_attn_scalar": 12,
-}
-ARCHITECTURES: dict[str, dict[str, Any]] = {
-    "llama": {"attention_bias": True, "mlp_bias": True},
-    "qwen2": {"tie_word_embeddings": True},
-    "qwen3": {},
-    "mistral": {"sliding_window": WINDOW},
-    "gemma": {},
-    # Caps low enough to bend the logits of a small model.
-    "gemma2": _MIXED | {"attn_logit_softcapping": 1.5, "final_logit_softcapping": 2.0},
-    "gemma3_text": _MIXED,
-}
-
-
-def small_model(architecture: str, *, seed: int = 0, **settings: Any) -> nn.Module:
-    """In float32, with no gain, bias or weight at its usual value."""
-    sizes = {
-        "vocab_size": VOCABULARY,
-        "hidden_size": 64,
-        "intermediate_size": 96,
-        "num_hidden_layers": 2,
-        "num_attention_heads": 4,
-        "num_key_value_heads": 2,
-        "head_dim": 16,
-        "max_position_embeddings": 128,
-        "pad_token_id": 0,
-        "bos_token_id": 1,
-        "eos_token_id": 2,
-    }
-    own = ARCHITECTURES.get(architecture, {})
-    config = AutoConfig.for_model(architecture, **(sizes | own | settings))
-    with torch.random.fork_rng(devices=[]), torch.no_grad():
-        torch.manual_seed(seed)
-        model: nn.Module = AutoModelForCausalLM.from_config(config).eval()
-        for p in model.parameters():
-            p.add_(0.1 * torch.randn_like(p))
-    return model
 
 
 def with_adapter(model: nn.Module, *, seed: int = 1, **settings: Any) -> nn.Module:
     """With a low-rank adapter on every linear layer but the head, B not 0."""
     usual = {"r": 3, "lora_alpha": 6, "target_modules": "all-linear"}
     config = LoraConfig(task_type="CAUSAL_LM", **(usual | settings))
-    with torch.random.fork_rng(devices=[]), torch.no_grad():
+    with (
+        torch.random.fork_rng(devices=[]),
+        torch.no_grad(),
+        warnings.catch_warnings(),
+    ):
+        # PEFT prepares patterns for experts, which have no linear layers here.
+        warnings.filterwarnings("ignore", r"The following (rank|alpha)_pattern keys")
         torch.manual_seed(seed)
         adapted: nn.Module = get_peft_model(model, config).eval()
         for p in adapted.parameters():

@@ -28,7 +28,7 @@ IDS = torch.tensor([[5, 6, 7, 8, 9, 10, 11, 12, 13]])
 def test_hidden_states_times_the_head_are_the_models_logits(architecture, lora):
     policy = small_policy(architecture, lora=lora)
     with torch.no_grad():
-        z = policy.hidden(IDS) @ policy.head_weight.T
+        z = policy.hidden(IDS) @ policy.head_weight.T * policy.logit_scale
         if policy.softcap is not None:
             z = policy.softcap * torch.tanh(z / policy.softcap)
         logits = policy.model(input_ids=IDS).logits
@@ -88,17 +88,27 @@ def test_a_head_with_a_bias_or_an_adapter_is_refused():
 
 @pytest.mark.parametrize(
     ("architecture", "scale"),
-    [("granite", {"logits_scaling": 8.0}), ("cohere", {"logit_scale": 0.25})],
+    [
+        ("granite", {"logits_scaling": 8.0}),
+        ("cohere", {"logit_scale": 0.25}),
+        ("falcon_h1", {"lm_head_multiplier": 0.3}),
+    ],
 )
-def test_a_model_that_scales_its_logits_is_refused_or_right(architecture, scale):
+def test_a_model_that_scales_its_logits_is_right(architecture, scale):
     policy = as_policy(small_model(architecture, **scale), "float32")
     rollouts = random_rollouts()
     expected = plain_tables(policy, rollouts)
-    try:
-        tables = forward(policy, rollouts)
-    except UnknownArchitecture:
-        return
-    assert relative(tables.H, expected.H) < 1e-5
+    assert relative(forward(policy, rollouts).H, expected.H) < 1e-5
+
+
+def test_a_model_that_does_something_else_to_its_logits_is_refused():
+    policy = as_policy(small_model("exaone4"), "float32")
+    head = policy.base.get_output_embeddings()
+    handle = head.register_forward_hook(lambda module, inputs, logits: 1.1 * logits)
+    with pytest.raises(UnknownArchitecture, match=r"Exaone4.*others \(relative.*0\.09"):
+        forward(policy, random_rollouts())
+    handle.remove()
+    forward(policy, random_rollouts())
 
 
 @pytest.mark.parametrize("architecture", ["gpt2", "gpt_neox"])

@@ -4,18 +4,19 @@
 
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
+from weakref import WeakSet
 
 import numpy as np
 import torch
 from jaxtyping import Float
-from torch import Tensor
+from torch import Tensor, nn
 
 from entrometer.calculus import Vector
 from entrometer.errors import InvalidValue, MissingKey, ShapeMismatch, nearest_name
 from entrometer.estimators import Tables
 from entrometer.passes.batches import TOKEN_BUDGET, Batch, Padding, batches
 from entrometer.passes.head import VocabularyHead
-from entrometer.policy.architectures import UnknownArchitecture
+from entrometer.policy.architectures import KNOWN, UnknownArchitecture, kind
 from entrometer.policy.policy import Policy, moved, require_unmerged
 from entrometer.runs.rollouts import Rollouts
 
@@ -123,13 +124,43 @@ def head_of(policy: Policy, rollouts: Rollouts) -> VocabularyHead:
             "expected a policy in evaluation mode, got one in training mode, where "
             "dropout makes every pass another; call policy.model.eval()"
         )
+    require_logits_of_head(policy)
+    return vocabulary_head(policy, sampler.temperature)
+
+
+def vocabulary_head(policy: Policy, temperature: float) -> VocabularyHead:
+    """Return the policy's head at a temperature."""
     weight = policy.head_weight
     return VocabularyHead(
         # A log-prob in bfloat16 has two digits: float32 at least.
         weight=weight.to(torch.promote_types(weight.dtype, torch.float32)),
         softcap=policy.softcap,
-        temperature=sampler.temperature,
+        temperature=temperature / policy.logit_scale,
     )
+
+
+_CHECKED: WeakSet[nn.Module] = WeakSet()
+
+
+def require_logits_of_head(policy: Policy) -> None:
+    """Raise unless the model's logits are what the passes take them to be."""
+    if policy.model in _CHECKED or kind(policy.base) in KNOWN:
+        return
+    ids = torch.arange(8, device=policy.device)[None] % policy.vocabulary
+    with torch.no_grad():
+        logits = policy.model(input_ids=ids, use_cache=False).logits
+        ours = policy.hidden(ids) @ policy.head_weight.T * policy.logit_scale
+        if policy.softcap is not None:
+            ours = torch.tanh(ours / policy.softcap) * policy.softcap
+    error = (ours - logits).norm() / logits.norm()
+    # Far above rounding, far below a factor that some setting multiplies by.
+    if not error <= 0.02:
+        raise UnknownArchitecture(
+            f"expected logits that are the head times the last hidden states, got "
+            f"{kind(policy.base)}, whose logits are others (relative difference "
+            f"{error:.2g}); it has no rule here"
+        )
+    _CHECKED.add(policy.model)
 
 
 def aligned(policy: Policy, directions: Sequence[Vector]) -> list[dict[str, Tensor]]:

@@ -18,8 +18,10 @@ from entrometer.calculus import Vector
 from entrometer.estimators import Curvatures, Tables, Tangents
 from entrometer.passes.batches import TOKEN_BUDGET, Batch, Padding
 from entrometer.passes.forward import aligned, head_of, policy_batches
+from entrometer.policy.adapted_parameters import functional_wrappers
 from entrometer.policy.architectures import UnknownArchitecture
 from entrometer.policy.attention import ATTENTION
+from entrometer.policy.mixtures import DIFFERENTIABLE
 from entrometer.policy.policy import Policy
 from entrometer.policy.tangents import tangent_rules
 from entrometer.runs.rollouts import Rollouts
@@ -101,7 +103,7 @@ def jvp2(
     dweight = direction.get(head_name) if head_name else None
     # A jvp in a jvp holds four tensors for each one of a forward.
     budget = max(1, budget // 4)
-    with differentiable_attention(policy):
+    with differentiable(policy):
         for batch in policy_batches(policy, rollouts, budget):
             f = hidden_function(policy, batch)
             h, dh, ddh = (
@@ -147,7 +149,7 @@ def _tangent_hidden(
                 checked.update(directions[0])
             hidden = stack.enter_context(tangent_rules(policy, directions)).hidden
         except UnknownArchitecture:
-            stack.enter_context(differentiable_attention(policy))
+            stack.enter_context(differentiable(policy))
             yield (lambda b: _forward_mode(policy, directions, b)), "forward-mode AD"
         else:
             yield (lambda b: hidden(b.input_ids, **b.inputs)), "tangent rules"
@@ -204,16 +206,20 @@ class _Hidden(nn.Module):
 
 
 @contextmanager
-def differentiable_attention(policy: Policy) -> Iterator[None]:
-    """Use attention with forward derivatives inside this context."""
-    # The fused kernels of transformers' default have none.
+def differentiable(policy: Policy) -> Iterator[None]:
+    """Use attention and experts with forward derivatives inside this context."""
+    # The fused kernels of transformers' defaults have none.
     base: Any = policy.base
-    before = base.config._attn_implementation
+    attention = base.config._attn_implementation
+    experts = base.config._experts_implementation
     base.set_attn_implementation(ATTENTION)
+    base.set_experts_implementation(DIFFERENTIABLE)
     try:
-        yield
+        with functional_wrappers(policy.model):
+            yield
     finally:
-        base.set_attn_implementation(before)
+        base.set_attn_implementation(attention)
+        base.set_experts_implementation(experts)
 
 
 def _compare_with_forward_mode(policy: Policy, like: Vector) -> None:
@@ -236,7 +242,7 @@ def _compare_with_forward_mode(policy: Policy, like: Vector) -> None:
     }
     with tangent_rules(policy, [probe]) as propagator:
         by_rules = propagator.hidden(batch.input_ids, **batch.inputs)[1]
-    with differentiable_attention(policy):
+    with differentiable(policy):
         by_torch = _forward_mode(policy, [probe], batch)[1]
     error, size = (by_rules - by_torch).norm(), by_torch.norm()
     # Far above the rounding of a deep model, far below the error of a missing rule.

@@ -12,7 +12,7 @@ from jaxtyping import Int
 from torch import Tensor
 
 from entrometer.estimators import GradientWeights
-from entrometer.passes.batches import TOKEN_BUDGET
+from entrometer.passes.batches import TOKEN_BUDGET, Batch
 from entrometer.passes.forward import head_of, policy_batches, require_differentiable
 from entrometer.passes.vjp import require_weights, vjp
 from entrometer.policy.adapted_linear import (
@@ -64,14 +64,7 @@ def per_sequence(
             _captured(policy, gradients, names),
             torch.enable_grad(),
         ):
-            body: Any = policy.body
-            embed: Any = policy.base.get_input_embeddings()  # type: ignore[operator]
-            # No parameter requires a gradient here, so autograd needs another leaf to
-            # run backwards to.
-            embedded = embed(batch.input_ids).detach().requires_grad_()
-            h = body(
-                inputs_embeds=embedded, use_cache=False, **batch.inputs
-            ).last_hidden_state
+            h, embedded = _hidden_and_leaf(policy, batch)
             at = batch.columns
             cotangent = torch.zeros_like(h)
             cotangent[batch.scored] = head.vjp(
@@ -82,6 +75,25 @@ def per_sequence(
             ).hidden.to(h)
             torch.autograd.grad(h, embedded, cotangent)
         yield GradientRows(batch.rows, gradients)
+
+
+def _hidden_and_leaf(policy: Policy, batch: Batch) -> tuple[Tensor, Tensor]:
+    """Return hidden states, and the embedded tokens that they were computed from."""
+    # No parameter requires a gradient here, so autograd needs another leaf to run
+    # backwards to. By a hook: some models scale their embeddings only themselves.
+    leaves = []
+
+    def on_embedded(_: Any, __: Any, embedded: Tensor) -> Tensor:
+        leaves.append(embedded.detach().requires_grad_())
+        return leaves[-1]
+
+    embedding: Any = policy.base.get_input_embeddings()  # type: ignore[operator]
+    handle = embedding.register_forward_hook(on_embedded)
+    try:
+        h = policy.hidden(batch.input_ids, **batch.inputs)
+    finally:
+        handle.remove()
+    return h, leaves[0]
 
 
 def _only_adapters(policy: Policy) -> bool:

@@ -9,7 +9,12 @@ from torch import Tensor, nn
 
 from entrometer.errors import EntrometerError
 
-_FAMILIES = ("Llama", "Qwen2", "Qwen3", "Mistral", "Gemma", "Gemma2", "Gemma3")
+_DENSE = (
+    *("Llama", "Qwen2", "Qwen3", "Mistral", "Gemma", "Gemma2", "Gemma3"),
+    *("Phi3", "Olmo2", "Glm4", "Granite", "SmolLM3"),
+)
+_MIXTURES = ("Mixtral", "Qwen3Moe", "Glm4Moe", "DeepseekV3", "GptOss")
+_FAMILIES = (*_DENSE, *_MIXTURES)
 _GAIN_FROM_ONE = {"GemmaRMSNorm", "Gemma2RMSNorm", "Gemma3RMSNorm"}
 
 KNOWN = {f"{family}ForCausalLM" for family in _FAMILIES}
@@ -17,8 +22,11 @@ KNOWN = {f"{family}ForCausalLM" for family in _FAMILIES}
 
 NORMS = {f"{family}RMSNorm" for family in _FAMILIES}
 ROTARY = {f"{family}RotaryEmbedding" for family in _FAMILIES}
-GATED_MLP = {f"{family}MLP" for family in _FAMILIES}
+# What GPT-OSS calls an MLP holds a router and experts.
+GATED_MLP = {f"{family}MLP" for family in _FAMILIES if family != "GptOss"}
 SCALED_EMBEDDING = {f"{family}TextScaledWordEmbedding" for family in _FAMILIES}
+ROUTERS = {f"{family}Top{k}Router" for family in _MIXTURES for k in "Kk"}
+EXPERTS = {f"{family}Experts" for family in _MIXTURES}
 
 
 class UnknownArchitecture(EntrometerError, NotImplementedError):

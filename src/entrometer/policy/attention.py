@@ -33,7 +33,7 @@ _FEWEST_QUERIES = 16
 # effect, or that only ask for more outputs.
 _HARMLESS = {
     *("cache_position", "is_causal", "position_ids", "sliding_window", "use_cache"),
-    *("output_attentions", "output_hidden_states"),
+    *("output_attentions", "output_hidden_states", "output_router_logits"),
 }
 
 

@@ -22,6 +22,7 @@ from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS
 from entrometer.policy.architectures import (
     NORMS,
     ROTARY,
+    ROUTERS,
     SCALED_EMBEDDING,
     UnknownArchitecture,
     kind,
@@ -30,6 +31,7 @@ from entrometer.policy.architectures import (
     require_known,
 )
 from entrometer.policy.attention import ATTENTION
+from entrometer.policy.mixtures import DIFFERENTIABLE
 
 FIXED_ROPE = {"default", "linear", "llama3", "yarn"}
 """Rotary scalings whose frequencies do not depend on the sequence at hand."""
@@ -53,6 +55,8 @@ def true_float64(model: nn.Module) -> nn.Module:
             module.forward = types.MethodType(_norm, module)
         elif kind(module) in ROTARY:
             _replace_rotary(module)
+        elif kind(module) in ROUTERS:
+            module.forward = types.MethodType(_router, module)
         elif kind(module) in SCALED_EMBEDDING:
             # Gemma 3 keeps the root of its width as a float32 buffer.
             module.embed_scale.fill_(math.sqrt(base.config.hidden_size))
@@ -63,7 +67,14 @@ def true_float64(model: nn.Module) -> nn.Module:
                 f"{_REMEDY}"
             )
     base.set_attn_implementation(ATTENTION)
+    base.set_experts_implementation(DIFFERENTIABLE)
     return model
+
+
+def _router(self: Any, x: Tensor) -> Any:
+    # Its buffers, biases of a choice, were float32 when they were stored.
+    with _Float32MeansFloat64():
+        return type(self).forward(self, x)
 
 
 def _norm(self: nn.Module, x: Float[Tensor, "*B C"]) -> Float[Tensor, "*B C"]:
@@ -79,8 +90,10 @@ def _rotary(
 ) -> tuple[Float64[Tensor, "B T F"], Float64[Tensor, "B T F"]]:
     prefix = "" if layer_type is None else f"{layer_type}_"
     angle = position_ids[..., None].double() * getattr(self, f"{prefix}inv_freq")
-    # Twice, because the rotation pairs feature f with feature f + F.
-    angle = torch.cat((angle, angle), dim=-1)
+    # Twice, because the rotation pairs feature f with feature f + F. GPT-OSS rotates
+    # the two halves by themselves.
+    if kind(self) != "GptOssRotaryEmbedding":
+        angle = torch.cat((angle, angle), dim=-1)
     scaling = getattr(self, f"{prefix}attention_scaling")
     return angle.cos() * scaling, angle.sin() * scaling
 
@@ -131,5 +144,6 @@ class _Float32MeansFloat64(TorchFunctionMode):
         def widen(x: Any) -> Any:
             return torch.float64 if x is torch.float32 else x
 
+        func = torch.Tensor.double if func is torch.Tensor.float else func
         widened = {name: widen(x) for name, x in (kwargs or {}).items()}
         return func(*map(widen, args), **widened)

@@ -207,10 +207,11 @@ def _warn_not_run(path: Path) -> None:
 
 
 def _attention(config: Mapping[str, Any]) -> str:
-    # The fused kernels cannot cap. A saved config leaves out defaults, and Gemma2 caps
-    # by default.
+    # The fused kernels can neither cap nor have sinks. A saved config leaves out
+    # defaults, and Gemma2 caps by default.
     capped = config.get("attn_logit_softcapping") is not None
-    return ATTENTION if capped or config.get("model_type") == "gemma2" else "sdpa"
+    ours = capped or config.get("model_type") in ("gemma2", "gpt_oss")
+    return ATTENTION if ours else "sdpa"
 
 
 def load_tokenizer(source: str | Path, base: str | Path | None) -> Any:

@@ -2,6 +2,7 @@
 
 # Axes: B sequences, T tokens, C features, V vocabulary.
 
+import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -16,6 +17,9 @@ from entrometer.calculus.vectors import check_layout
 from entrometer.errors import InvalidValue
 from entrometer.policy.architectures import UnknownArchitecture, kind
 from entrometer.policy.precision import Precision
+
+_LOGIT_FACTORS = ("logit_scale", "lm_head_multiplier")
+"""Settings by which Cohere's and Falcon's models multiply their logits."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,6 +89,14 @@ class Policy:
         cap = getattr(config, "final_logit_softcapping", None)
         return None if cap is None else float(cap)
 
+    @property
+    def logit_scale(self) -> float:
+        """Factor between the head's output and the logits."""
+        config: Any = self.base.config
+        divisor = getattr(config, "logits_scaling", None) or 1.0
+        factors = (getattr(config, name, None) or 1.0 for name in _LOGIT_FACTORS)
+        return float(math.prod(factors) / divisor)
+
     def hidden(
         self, input_ids: Int[Tensor, "B T"], **inputs: Tensor
     ) -> Float[Tensor, "B T C"]:
@@ -95,15 +107,7 @@ class Policy:
     @property
     def _output_layer(self) -> Any:
         base: Any = self.base
-        # The passes compute logits themselves, as head times hidden state, so anything
-        # else that the model does to its logits has to be refused.
-        scales = ("logits_scaling", "logit_scale")
-        scaled = [n for n in scales if getattr(base.config, n, 1.0) not in (1.0, None)]
-        if scaled:
-            raise UnknownArchitecture(
-                f"expected logits that are the head's output, got a model that scales "
-                f"them ({scaled[0]}); it has no rule here"
-            )
+        # The passes compute logits themselves, from the head's weight.
         layer = base.get_output_embeddings()
         if getattr(layer, "bias", None) is not None or hasattr(layer, "lora_A"):
             raise UnknownArchitecture(

@@ -13,7 +13,7 @@ from torch.nn.functional import pad
 from trl.models.utils import disable_gradient_checkpointing
 
 from entrometer.interventions import PLAIN, Intervention, TokenTables, intervention
-from entrometer.passes.head import VocabularyHead
+from entrometer.passes.forward import vocabulary_head
 from entrometer.training.instruments import counted_tokens, trained_policy
 
 CHANGED = 1e-6  #: Relative difference from plain Dr-GRPO of a changed token.
@@ -194,13 +194,7 @@ def _surplus(
 ) -> Float[Tensor, "B T"]:
     r"""Return $\sum_v p_v^2(\log p_v + H)$ before each counted token."""
     policy = trained_policy(trainer, "concentration")
-    # In float32 at least: a log-probability in bfloat16 has two digits.
-    dtype = torch.promote_types(policy.head_weight.dtype, torch.float32)
-    head = VocabularyHead(
-        weight=policy.head_weight.to(dtype),
-        softcap=policy.softcap,
-        temperature=trainer.temperature,
-    )
+    head = vocabulary_head(policy, trainer.temperature)
     h = hidden[counted].to(head.weight)
     surplus = h.new_zeros(counted.shape)
     surplus[counted] = head.concentration(h)[1]
