@@ -64,23 +64,30 @@ def weighed(found: MethodTables) -> str:
     for key in keys:
         own = [r for r in found.weighed if (r.checkpoint, r.estimator) == key]
         change = np.mean([r.change for r in own])
-        factor = mean_interval([math.log(r.factor) for r in own])
+        # Each update's ratio to weights per decision, on the same prompts.
+        decisions = [
+            r.factor
+            for r in found.weighed
+            if (r.checkpoint, r.estimator) == (key[0], "weights per decision")
+        ]
+        ratios = [r.factor / other for r, other in zip(own, decisions, strict=True)]
         bias = mean_interval([r.bias for r in own])
-        low, high = (f"{np.exp(x):.2f}" for x in factor[1:])
         unbiased = key[1].startswith("plain")
         rows.append(
             (
                 *key,
                 f"{np.mean([r.effective for r in own]):.3f}",
                 f"{change:+.4f}",
-                "1" if unbiased else f"{np.exp(factor[0]):.2f} [{low}, {high}]",
+                "1" if unbiased else _geometric([r.factor for r in own]),
+                "1" if own[0].factor == decisions[0] else _geometric(ratios),
                 "0" if unbiased else ends("+.5f", bias),
             )
         )
     return table(
         (
             *("checkpoint", "weights", "effective share", "mean change per response"),
-            *("prompts needed, plain = 1", "bias with 64 prompts, nats"),
+            *("prompts needed, plain = 1", "prompts needed, per decision = 1"),
+            "bias with 64 prompts, nats",
         ),
         rows,
     )
@@ -196,6 +203,12 @@ def powers(found: MethodTables) -> str:
         ),
         rows,
     )
+
+
+def _geometric(ratios: Sequence[float]) -> str:
+    """Return a geometric mean with its interval over updates."""
+    logs = mean_interval([math.log(x) for x in ratios])
+    return ends(".2f", [math.exp(x) for x in logs])
 
 
 def _pm(value: float, se: float) -> str:

@@ -3,7 +3,7 @@
 Usage: python -m studies.workbench_methods [RUN], from the root of the repository. RUN,
 by default runs/workbench-methods, keeps the training, every pass and every finished
 table. Tables are collected into studies/workbench-methods, and those of its README are
-printed. One core takes about half an hour.
+printed. One core takes about 20 minutes.
 """
 
 import shutil

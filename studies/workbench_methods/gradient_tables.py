@@ -1,13 +1,24 @@
 """The tables on gradients: prefixes, edits, adapters, noise and parallel pairs."""
 
 from collections.abc import Callable
-from math import hypot
 
 import numpy as np
 
 from studies.markdown import table
-from studies.workbench_methods.rows import Agreement, Feature, MethodTables, Prefix
-from studies.workbench_methods.spread import ends, mean_interval, median_interval
+from studies.workbench_methods.noise import UNITS
+from studies.workbench_methods.rows import (
+    Agreement,
+    Feature,
+    MethodTables,
+    Noise,
+    Prefix,
+)
+from studies.workbench_methods.spread import (
+    ends,
+    mean_interval,
+    median_interval,
+    ratio_interval,
+)
 
 BLOCKS = {"prompt": "same prompt", "other": "other prompts"}
 
@@ -141,19 +152,30 @@ def noise(found: MethodTables) -> str:
         (
             (
                 *(n.checkpoint, n.gradient, str(n.responses)),
-                f"{n.predicted:.3g} ± {n.predicted_se:.1g}",
-                f"{n.observed:.3g} ± {n.observed_se:.1g}",
-                f"{ratio:.3f} ± {ratio * error:.3f}",
+                _pm(n.predicted, n.predicted_se),
+                _pm(n.observed, n.observed_se),
+                ends(".2f", _observed_share(n)),
                 f"{n.observed / n.square:.0%}",
                 f"{n.clipped:.0%}",
             )
             for n in found.noise
-            for ratio in [n.observed / n.predicted]
-            for error in [
-                hypot(n.predicted_se / n.predicted, n.observed_se / n.observed)
-            ]
         ),
     )
+
+
+def _observed_share(n: Noise) -> tuple[float, float, float]:
+    """Return the observed variance over the predicted one; the samples are disjoint."""
+    return ratio_interval(
+        n.observed,
+        n.observed_se,
+        n.predicted,
+        n.predicted_se,
+        degrees_of_freedom=float(UNITS - 1),
+    )
+
+
+def _pm(value: float, se: float) -> str:
+    return f"{value:.3g} ± {se:#.2g}"
 
 
 def scales(found: MethodTables) -> str:
@@ -170,8 +192,8 @@ def scales(found: MethodTables) -> str:
             (
                 *(s.checkpoint, s.sample),
                 ends(".3g", (s.value, s.low, s.high)),
-                f"{s.trace:.3g} ± {s.trace_se:.1g}",
-                f"{s.gradient:.3g} ± {s.gradient_se:.1g}",
+                _pm(s.trace, s.trace_se),
+                _pm(s.gradient, s.gradient_se),
             )
             for s in found.scales
         ),

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from scipy import stats
 
-from entrometer.estimators.estimate import t_quantile
+from entrometer.estimators.estimate import fieller_magnitude, t_quantile
 
 
 def mean_interval(values: Sequence[float]) -> tuple[float, float, float]:
@@ -24,6 +24,17 @@ def median_interval(values: Sequence[float]) -> tuple[float, float, float]:
     test: Any = stats.quantile_test(x, p=0.5)
     interval = test.confidence_interval(0.95)
     return float(np.median(x)), float(interval.low), float(interval.high)
+
+
+def ratio_interval(
+    a: float, a_se: float, b: float, b_se: float, *, degrees_of_freedom: float
+) -> tuple[float, float, float]:
+    """Return a / b with the ends of Fieller's 95% interval; a and b are independent."""
+    # a / b ± its standard error would leave out large ratios if b is uncertain.
+    low, high = fieller_magnitude(
+        a, b, var_a=a_se**2, var_b=b_se**2, cov=0.0, t=t_quantile(degrees_of_freedom)
+    )
+    return a / b, low, high
 
 
 def ends(kind: str, interval: Sequence[float]) -> str:

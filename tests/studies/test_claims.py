@@ -103,6 +103,7 @@ def cells(table):
                 *("enumerated policy", "mean change per response", "observed Δh"),
                 *("1% quantile", "excess kurtosis", "shared tokens", "new digit"),
                 *("learning rates over the training's", "kernel of", "number"),
+                *("variance, predicted", "noise scale, prompts"),
                 *("feature", "one response"),
             ],
         ),
@@ -318,18 +319,55 @@ def test_verdicts_on_the_next_batches_are_those_of_the_tables(printed):
 
 
 METHODS = "studies/workbench-methods/README.md"
+WEIGHTS = "mean change per response"
+ERRORS, SLOPES = "1% quantile", "learning rates over the training's"
+VARIANCE, SCALE = "variance, predicted", "noise scale, prompts"
 
 
 @pytest.mark.parametrize(
     ("head", "row", "column", "pattern"),
     [
         (
-            *("mean change per response", "20 | self-normalised sequence weights"),
+            *(WEIGHTS, "20 | self-normalised sequence weights"),
             *("prompts needed, plain = 1", r"They need (.*?) of the prompts"),
         ),
         (
-            *("mean change per response", "20 | weights per decision"),
-            *("prompts needed, plain = 1", r"weights per decision (0\.\S+ \[.*?\])\."),
+            *(WEIGHTS, "60 | self-normalised sequence weights"),
+            *("prompts needed, plain = 1", r"20 and (\S+ \[.*?\]) at checkpoint 60, w"),
+        ),
+        (
+            *(WEIGHTS, "20 | weights per decision"),
+            *("prompts needed, plain = 1", r"weights per decision (0\.\S+ \[.*?\]) an"),
+        ),
+        (
+            *(WEIGHTS, "60 | weights per decision", "prompts needed, plain = 1"),
+            r"weights per decision 0\.\S+ \[.*?\] and (.*?)\. Compared",
+        ),
+        (
+            *(WEIGHTS, "20 | self-normalised sequence weights"),
+            "prompts needed, per decision = 1",
+            r"self-normalised weights need (1.*?) and",
+        ),
+        (
+            *(WEIGHTS, "60 | self-normalised sequence weights"),
+            "prompts needed, per decision = 1",
+            r"self-normalised weights need 1.*? and (.*?) times",
+        ),
+        (
+            *(WEIGHTS, "20 | self-normalised sequence weights"),
+            *("prompts needed, plain = 1", r"- self-normalised weights need (\S+) and"),
+        ),
+        (
+            *(WEIGHTS, "60 | self-normalised sequence weights"),
+            *("prompts needed, plain = 1", r"weights need \S+ and (\S+) of the"),
+        ),
+        (
+            *(WEIGHTS, "20 | weights per decision"),
+            *("prompts needed, plain = 1", r"weights per decision (\S+) and \S+;"),
+        ),
+        (
+            *(WEIGHTS, "60 | weights per decision"),
+            *("prompts needed, plain = 1", r"weights per decision \S+ and (\S+);"),
         ),
         (
             *("enumerated policy", "small step | 1 | self-normalised sequence weights"),
@@ -348,20 +386,48 @@ METHODS = "studies/workbench-methods/README.md"
             *("by enumeration", r"by enumeration of (\S+) of plain"),
         ),
         (
-            *("1% quantile", "20 | matched, per decision, η × 1 | 256"),
-            *("standard deviation", r"median standard deviation falls from (\S+) to"),
+            *(ERRORS, "20 | matched, per decision, η × 1 | 256"),
+            *("standard deviation", r"error\.\*\* From .*? falls from (\S+) to"),
         ),
         (
-            *("1% quantile", "20 | matched, per decision, η × 1 | 4,096"),
-            *("standard deviation", r"standard deviation falls from \S+ to (\S+),"),
+            *(ERRORS, "20 | matched, per decision, η × 1 | 4,096"),
+            *("standard deviation", r"error\.\*\* From .*? falls from \S+ to (\S+),"),
         ),
         (
-            *("1% quantile", "20 | matched, per decision, η × 1 | 4,096"),
+            *(ERRORS, "20 | matched, per decision, η × 1 | 4,096"),
             *("mean", r"median error is (\S+) there"),
         ),
         (
-            *("1% quantile", "20 | matched, per decision, η × 0.0625 | 4,096"),
+            *(ERRORS, "20 | matched, per decision, η × 0.0625 | 4,096"),
             *("mean", r"the error is (\S+) and its deviation"),
+        ),
+        (
+            *(ERRORS, "20 | matched, per decision, η × 0.0625 | 4,096"),
+            *("standard deviation", r"and its deviation (\S+):"),
+        ),
+        (
+            *(ERRORS, "60 | matched, per decision, η × 1 | 256"),
+            *("standard deviation", r"from 0\.\*\* The .*? falls from (\S+) to"),
+        ),
+        (
+            *(ERRORS, "60 | matched, per decision, η × 1 | 4,096"),
+            *("standard deviation", r"from 0\.\*\* The .*? falls from \S+ to (\S+),"),
+        ),
+        (
+            *(ERRORS, "60 | matched, per decision, η × 1 | 4,096"),
+            *("mean", r"error with 4,096 prompts is (\S+);"),
+        ),
+        (
+            *(ERRORS, "60 | matched, per decision, η × 0.0625 | 4,096"),
+            *("mean", r"the median error is (\S+) with a deviation"),
+        ),
+        (
+            *(ERRORS, "60 | matched, per decision, η × 0.0625 | 4,096"),
+            *("standard deviation", r"with a deviation of (\S+)\. Whether"),
+        ),
+        (
+            *("observed Δh", "20, sampled-2", "observed Δh"),
+            r"changes entropy by (.*?): ",
         ),
         (
             *("excess kurtosis", "20 | matched, per decision, η × 1 | 256"),
@@ -372,23 +438,54 @@ METHODS = "studies/workbench-methods/README.md"
             *("excess kurtosis", r"at 256 prompts to (\S+) at 4,096"),
         ),
         (
+            *("excess kurtosis", "60 | matched, per decision, η × 1 | 256"),
+            *("excess kurtosis", r"at checkpoint 60 from (\S+) to \S+ \("),
+        ),
+        (
+            *("excess kurtosis", "60 | matched, per decision, η × 1 | 4,096"),
+            *("excess kurtosis", r"at checkpoint 60 from \S+ to (\S+) \("),
+        ),
+        (
             *("excess kurtosis", "20 | original, η × 1 | 4,096"),
-            *("excess kurtosis", r"original pairing it is (\S+) there"),
+            *("excess kurtosis", r"original pairing it is (\S+) and"),
         ),
         (
-            *("learning rates over the training's", "20 | 0.0625 to 0.25"),
+            *("excess kurtosis", "60 | original, η × 1 | 4,096"),
+            *("excess kurtosis", r"original pairing it is \S+ and (\S+) with"),
+        ),
+        (
+            *(SLOPES, "20 | 0.0625 to 0.25"),
             "slope of log Δh on log η, ± its deviation over updates",
-            r"depends on the update\*\*: (.*?) between",
+            r"updates share it is (.*?) between",
         ),
         (
-            *("learning rates over the training's", "20 | 0.0625 to 2"),
+            *(SLOPES, "20 | 0.0625 to 2"),
             "slope of log Δh on log η, ± its deviation over updates",
             r"over the whole sweep (.*?)\. With",
         ),
         (
-            *("learning rates over the training's", "20 | 0.0625 to 2"),
+            *(SLOPES, "20 | 0.0625 to 2"),
             "mean over updates, each on its own prompts",
-            r"prompts of their own it is (.*?) over",
+            r"own it is (\S+ \[.*?\]) over the sweep: 1 is excluded",
+        ),
+        (
+            *(SLOPES, "60 | 0.0625 to 2"),
+            "mean over updates, each on its own prompts",
+            r"from 1\.\*\* With prompts of their own it is (.*?) over",
+        ),
+        (
+            *(SLOPES, "60 | 0.0625 to 0.25"),
+            "slope of log Δh on log η, ± its deviation over updates",
+            r"On shared prompts it is (.*?) between",
+        ),
+        (
+            *(SLOPES, "60 | 0.0625 to 2"),
+            "slope of log Δh on log η, ± its deviation over updates",
+            r"learning rate and (\S+ ± \S+) over",
+        ),
+        (
+            *(SLOPES, "60 | 0.0625 to 2", "range"),
+            r"below 1 for each of the eight \((.*?)\)",
         ),
         (
             *("shared tokens", "20 | same prompt | 0", "mean cosine, adam"),
@@ -403,6 +500,10 @@ METHODS = "studies/workbench-methods/README.md"
             r"common first token and (.*?) with one",
         ),
         (
+            *("shared tokens", "60 | other prompts | 1", "mean cosine, adam"),
+            r"with one, \S+ and (.*?) at checkpoint 60",
+        ),
+        (
             *("kernel of", "20 | adapter of rank 8"),
             *("correlation of cosines, same prompt", r"parameters with (.*?) within"),
         ),
@@ -415,18 +516,126 @@ METHODS = "studies/workbench-methods/README.md"
             r"it is still (.*?) across prompts",
         ),
         (
+            *("kernel of", "20 | weights of linear layers", "other prompts"),
+            r"layers alone correlate with (.*?) across",
+        ),
+        (
+            *("kernel of", "20 | adapter of rank 64", "other prompts"),
+            r"rank 64 with (.*?): the intervals",
+        ),
+        (
+            *(VARIANCE, "20 | as it is | 64", "observed / predicted"),
+            r"Observed over predicted is (.*?) with 64",
+        ),
+        (
+            *(VARIANCE, "60 | as it is | 64", "observed / predicted"),
+            r"64 responses at checkpoint 20 and (.*?) at checkpoint 60, and",
+        ),
+        (
+            *(VARIANCE, "20 | as it is | 64", "observed"),
+            r"as 1/n\*\*: from (.*?) with 64",
+        ),
+        (
+            *(VARIANCE, "20 | as it is | 256", "observed"),
+            r"64 responses to (.*?) with 256 at checkpoint 20",
+        ),
+        (
+            *(VARIANCE, "60 | as it is | 64", "observed"),
+            r"with 256 at checkpoint 20, from (.*?) to",
+        ),
+        (
+            *(VARIANCE, "60 | as it is | 256", "observed"),
+            r"with 256 at checkpoint 20, from .*? to (.*?) at",
+        ),
+        (
+            *(VARIANCE, "60 | clipped | 64", "observed"),
+            r"slowly at checkpoint 60\*\*: from (.*?) to",
+        ),
+        (
+            *(VARIANCE, "60 | clipped | 256", "observed"),
+            r"slowly at checkpoint 60\*\*: from .*? to (.*?), because",
+        ),
+        (
+            *(VARIANCE, "60 | clipped | 64", "batches clipped"),
+            r"because (\S+) of the batches of 64",
+        ),
+        (
+            *(VARIANCE, "60 | clipped | 256", "batches clipped"),
+            r"are clipped and (\S+) of those of 256",
+        ),
+        (
+            *(VARIANCE, "20 | clipped | 64", "observed"),
+            r"difference is not resolved: (.*?) with",
+        ),
+        (
+            *(VARIANCE, "20 | as it is | 64", "observed"),
+            r"with 64 responses, (.*?) without clipping",
+        ),
+        *(
+            (SCALE, f"{step} | {kind} batches", column, pattern)
+            for step, kind, column, pattern in (
+                ("20", "small", "tr Σ of a prompt", r"tr Σ is (.*?) and"),
+                ("60", "small", "tr Σ of a prompt", r"tr Σ is .*? and (.*?) from"),
+                ("20", "large", "tr Σ of a prompt", r"from small batches, (.*?) and"),
+                ("60", "large", "tr Σ of a prompt", r"small batches, .*? and (.*?) fr"),
+                ("20", "large", SCALE, r"the noise scale is (\d.*?) and"),
+                ("60", "large", SCALE, r"the noise scale is \d.*? and (.*?) prompts"),
+                ("20", "small", SCALE, r"From small batches it is (.*?) and"),
+                ("60", "small", SCALE, r"From small batches it is .*? and (.*?), of"),
+            )
+        ),
+        (
             *("feature", "different prompts | and the same token there"),
             *("top 1%, checkpoint-20", r"same place\.\*\* (.*?) of the most"),
+        ),
+        (
+            *("feature", "different prompts | and the same token there"),
+            *("top 1%, checkpoint-60", r"At checkpoint 60 it is (.*?), of all"),
         ),
     ],
 )
 def test_figures_of_the_methods_are_cells_of_their_tables(
     printed, head, row, column, pattern
 ):
-    start = f"checkpoint-{row}" if row[0].isdigit() else row
+    start = f"checkpoint-{row}" if re.match(r"\d+ \|", row) else row
     heads, _, *rows = one(printed["workbench_methods_tables"], head).split("\n")
     (line,) = [r for r in rows if r.startswith(f"| {start} |")]
     cell = line.strip("| ").split(" | ")[heads.strip("| ").split(" | ").index(column)]
     (figure,) = re.findall(pattern, text(METHODS))
     # With its interval, or alone.
     assert figure in (cell, cell.split(" [")[0])
+
+
+def test_every_decimal_of_the_methods_is_in_a_table_of_its_section():
+    first, *sections = (ROOT / METHODS).read_text(encoding="utf-8").split("\n## ")
+    # Levels, a share of pairs, and 0.0075 as it is said.
+    settings = {"95%", "1%", "0.75%"}
+    decimal = r"\d+\.\d+%?|\d+%"
+    assert set(re.findall(decimal, first)) <= settings | set(
+        re.findall(decimal, " ".join(sections))
+    )
+    for section in sections:
+        lines = section.split("\n")
+        cells = " ".join(x for x in lines if x.startswith("|"))
+        prose = " ".join(x for x in lines if not x.startswith("|"))
+        unknown = set(re.findall(decimal, prose)) - set(re.findall(decimal, cells))
+        assert unknown <= settings, section.split("\n")[0]
+
+
+def test_no_quotient_of_variances_differs_from_1(printed):
+    lines = one(printed["workbench_methods_tables"], VARIANCE).split("\n")[2:]
+    for line in lines:
+        (low, high) = re.findall(r"\[(\S+), (\S+)\]", line)[0]
+        assert float(low) <= 1 <= float(high)
+
+
+def test_errors_of_predictions_are_resolved_at_checkpoint_20_alone(printed):
+    rows = cells(one(printed["workbench_methods_tables"], "observed Δh"))
+    assert len(rows) == 16
+    for update, row in rows.items():
+        change, _, whole, half, _ = (list(map(float, x.split(" ± "))) for x in row)
+        if update.startswith("20, "):
+            assert whole[0] < -3 * whole[1]
+        else:
+            assert -2 * whole[1] < whole[0] < 0 < half[0] < 2 * half[1]
+            assert change[0] < -5 * change[1]

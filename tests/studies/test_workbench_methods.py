@@ -116,3 +116,16 @@ def test_an_interval_without_an_upper_end_is_not_unknown():
     assert spread.ends(".1f", (2.0, 1.0, np.inf)) == "2.0 [1.0, ∞)"
     assert spread.ends(".1f", (2.0, 1.0, 3.0)) == "2.0 [1.0, 3.0]"
     assert spread.ends(".1f", (2.0, np.nan, np.nan)) == "2.0 [unknown]"
+
+
+def test_a_ratio_of_independent_values_has_fiellers_interval():
+    ratio, *interval = spread.ratio_interval(
+        1.0, 0.1, 2.0, 0.2, degrees_of_freedom=63.0
+    )
+    assert ratio == 0.5
+    t = 1.99834
+    for end in interval:
+        assert abs(1 - 2 * end) == pytest.approx(t * np.hypot(0.1, 0.2 * end), 1e-4)
+    assert (
+        spread.ratio_interval(1.0, 0.1, 2.0, 1.1, degrees_of_freedom=63.0)[2] == np.inf
+    )
