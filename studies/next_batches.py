@@ -9,7 +9,8 @@ a RUN each use two cores well.
 
 At each checkpoint 8 update batches, the recorded one and 7 that are sampled, under the
 losses that can act on whole batches: the expected change, the next batch's, and what a
-loss does that is kept up.
+loss does that is kept up. At two checkpoints also the influence of every token of the 8
+batches, in 10 minutes more.
 """
 
 import sys
@@ -18,6 +19,8 @@ from pathlib import Path
 
 from entrometer.experiments.compare import COMPARE
 from entrometer.experiments.compare.config import CompareConfig
+from entrometer.experiments.influence import INFLUENCE
+from entrometer.experiments.influence.config import InfluenceConfig
 from entrometer.interventions import intervention, intervention_names
 from studies.collected import checkpoints, collected
 from studies.next_batches_tables import committed, tables
@@ -30,6 +33,8 @@ COMBINATIONS = {
     *("negative-reinforced", "positive-only"),
 }
 KEPT = ("agreement", "batches", "expected", "signal", "next-gains")
+BY_TOKEN = (8, 56)
+"""Checkpoints whose tokens are measured over all batches: early and late."""
 REWEIGHTED = {"clip-b", "high-entropy", "stare", "steer"}
 
 
@@ -68,12 +73,30 @@ def losses(step: int) -> CompareConfig:
     )
 
 
+def tokens(step: int) -> InfluenceConfig:
+    """Every token of the recorded batch and of 7 sampled ones, each by its own step."""
+    return InfluenceConfig(
+        checkpoints=checkpoints(step),
+        policy="smollm2",
+        level="easy",
+        updates=("recorded", *(f"sampled-{i}" for i in range(1, BATCHES))),
+        batches=1,
+        # Shares are of sizes: what is left is the sign of a token near 0.
+        folds=2,
+        remove=0.0,
+    )
+
+
 def main(run: Path, steps: Sequence[int]) -> None:
     """Measure, collect, print."""
     for step in steps:
         folder = HERE / f"checkpoint-{step}"
         where = {"run": run / f"losses-{step}", "folder": folder}
         collected(COMPARE, losses(step), **where, only=KEPT)
+        if step in BY_TOKEN:
+            folder = HERE / f"tokens-{step}"
+            where = {"run": run / f"tokens-{step}", "folder": folder}
+            collected(INFLUENCE, tokens(step), **where, only=("tokens",))
     print(tables(committed()))
 
 

@@ -7,13 +7,14 @@ Intervals are 95%, over update batches and evaluation prompts, unless a head say
 otherwise.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
 from scipy import stats
 
 from entrometer.runs.tables.compare import CompareTables
+from entrometer.runs.tables.influence import InfluenceTables, Token
 from entrometer.runs.tables.next_batches import (
     KEPT_UP,
     ONE_STEP,
@@ -38,13 +39,70 @@ def committed() -> dict[str, CompareTables]:
     return {path.name: committed_tables(path, CompareTables) for path in paths}
 
 
+def committed_tokens() -> dict[str, list[Token]]:
+    """Tokens of all batches at a checkpoint."""
+    paths = sorted(HERE.glob("tokens-*"), key=lambda p: int(p.name.split("-")[1]))
+    return {
+        f"checkpoint-{path.name.split('-')[1]}": committed_tables(
+            path, InfluenceTables
+        ).tokens
+        for path in paths
+    }
+
+
+def few_tokens(found: Mapping[str, list[Token]]) -> str:
+    r"""How much of $\sum|I_h|$ few tokens carry, on average over batches.
+
+    Over tokens with a gradient, batches with none left out. Student's interval over
+    batches.
+    """
+    names = ("in the top 1%", "of it draining", "raising", "in the top 10%")
+    return table(
+        ("checkpoint", "batches", "tokens with a gradient", *names),
+        (
+            (
+                *(name, str(len(parts)), f"{sum(own.size for own in by_batch):,}"),
+                *(_mean(column) for column in zip(*parts, strict=True)),
+            )
+            for name, every in found.items()
+            for by_batch in [_influences(every)]
+            for parts in [[_shares(own) for own in by_batch]]
+        ),
+    )
+
+
+def _influences(every: list[Token]) -> list[np.ndarray]:
+    """Influence on entropy of the tokens with a gradient, batch by batch."""
+    batches: dict[str, list[float]] = {}
+    for token in every:
+        # A token without a weight in the loss has no influence, and is no small one.
+        if token.alpha:
+            batches.setdefault(token.update, []).append(token.entropy)
+    return [np.array(own) for own in batches.values()]
+
+
+def _shares(I_h: np.ndarray) -> tuple[float, float, float, float]:
+    ranked = I_h[np.argsort(-np.abs(I_h), kind="stable")]
+    top, more = (ranked[: max(1, round(x * ranked.size))] for x in (0.01, 0.1))
+    parts = (np.abs(top), -top.clip(max=0), top.clip(min=0), np.abs(more))
+    one, draining, raising, ten = (p.sum() / np.abs(I_h).sum() for p in parts)
+    return one, draining, raising, ten
+
+
+def _mean(x: Sequence[float]) -> str:
+    half = stats.t.ppf(0.975, len(x) - 1) * np.std(x, ddof=1) / len(x) ** 0.5
+    mean = np.mean(x)
+    return f"{mean:.0%} [{max(0.0, mean - half):.0%}, {mean + half:.0%}]"
+
+
 def tables(found: Found) -> str:
     """All of them, as Markdown."""
     parts: tuple[Callable[[Found], str], ...] = (
         *(drains, one_batch, gains, passing, variances, agreements),
         *(rewards, exchange),
     )
-    return "\n\n".join(part(found) for part in parts)
+    by_token = few_tokens(committed_tokens())
+    return "\n\n".join([*(part(found) for part in parts), by_token])
 
 
 def drains(found: Found) -> str:
