@@ -4,6 +4,8 @@ from entrometer.passes.batches import TOKEN_BUDGET as TOKEN_BUDGET
 from entrometer.passes.batches import Batch as Batch
 from entrometer.passes.batches import batches as batches
 from entrometer.passes.batches import layout as layout
+from entrometer.passes.choices import changed_choices as changed_choices
+from entrometer.passes.choices import is_mixture as is_mixture
 from entrometer.passes.forward import Concentration as Concentration
 from entrometer.passes.forward import concentration as concentration
 from entrometer.passes.forward import forward as forward

@@ -1,5 +1,6 @@
 """Passes over responses: S and H of every token, and their derivatives along steps."""
 
+import logging
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
@@ -7,6 +8,7 @@ from typing import ClassVar
 import numpy as np
 
 from entrometer import passes
+from entrometer.calculus import Vector
 from entrometer.estimators import Tables
 from entrometer.experiments.requests.recorded_responses import RecordedResponses
 from entrometer.experiments.requests.request import Request, Worker
@@ -18,7 +20,14 @@ from entrometer.experiments.requests.responses import (
 )
 from entrometer.experiments.requests.sharded import ShardedTable
 from entrometer.experiments.requests.step import Step
+from entrometer.policy import Policy
+from entrometer.runs import Rollouts
 from entrometer.runs.columns import read_table, write_columns
+
+logger = logging.getLogger(__name__)
+
+_FEW = 8
+"""Responses whose choices of experts are compared, in two more forward passes."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,7 +56,24 @@ class Forward(Request):
             # The parameters move for this pass alone: the worker keeps the policy.
             (v,) = worker.directions([self.step])
             (tables,) = passes.forward_along(policy, rollouts, v, [self.eta])
+            warn_of_changed_choices(policy, rollouts, v, self.eta)
         write_columns(self.path(worker.store), tables._asdict())
+
+
+def warn_of_changed_choices(
+    policy: Policy, rollouts: Rollouts, v: Vector, eta: float
+) -> None:
+    """Say if a finite step of a mixture changes choices of experts."""
+    if not passes.is_mixture(policy):
+        return
+    few = rollouts.select(np.arange(min(_FEW, rollouts.count)))
+    share = passes.changed_choices(policy, few, v, eta)
+    if share:
+        logger.warning(
+            "a step of %g changes %.2g%% of the choices of experts (of %d responses); "
+            "a prediction to first or second order holds them fixed",
+            *(eta, 100 * share, few.count),
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
