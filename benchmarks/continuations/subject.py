@@ -75,7 +75,10 @@ def workbench(kept: Kept, step: int, losses: Sequence[str]) -> Subject:
         return {"seconds": processor_seconds("train", *settings, **MALLOC)}
 
     def compare(_: Path) -> dict[str, Any]:
+        # No batch was recorded after the last step.
+        first = "sampled-1" if step == LAST else "recorded"
         settings = (
+            *("--updates", first),
             *("--batches", BATCHES, "--minibatches", "1/1", "--no-truth"),
             *("--no-report", "--prompts", 512, "--interventions", *losses),
         )
