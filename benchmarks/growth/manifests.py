@@ -21,6 +21,8 @@ class Shard:
     number: int
     kind: str
     needs: tuple["Shard", ...] = ()
+    pieces: tuple["Shard", ...] = ()
+    part_of: str = ""
 
     @property
     def required_model(self) -> int:

@@ -20,10 +20,11 @@ def results(store: Path) -> list[Path]:
 
 
 class Books:
-    """Results by name, with what they hold."""
+    """Results by name with their hashes, and the passes that were logged."""
 
     def __init__(self, store: Path) -> None:
         self.files = {path.name: file_sha256(path) for path in results(store)}
         rows = Counter(row.name for row in read_log(store))
         self.doubled = sum(count - 1 for count in rows.values())
-        self.sums = sum(name.startswith("sum") for name in self.files)
+        self.passes = len(rows)
+        self.sums = sum(name.startswith("sum") for name in rows)

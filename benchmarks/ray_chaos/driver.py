@@ -7,12 +7,14 @@ from benchmarks.ray_chaos.works import works
 from entrometer.engine import quiet
 from entrometer.engine.ray_engine import RayEngine
 from entrometer.experiments.requests import Worker
+from entrometer.experiments.run import missing
 
 
 def main(address: str, trained: Path, store: Path) -> None:
     store.mkdir(exist_ok=True)
     engine = RayEngine(address=address, workers=3)
-    engine.run(works(trained), worker=Worker, store=store, progress=quiet)
+    asked = missing(works(trained), store)
+    engine.run(asked, worker=Worker, store=store, progress=quiet)
 
 
 if __name__ == "__main__":

@@ -9,6 +9,7 @@ from entrometer.engine import FailedWork, LocalEngine, StoreTrouble, quiet
 from entrometer.engine.ray_engine import RayEngine
 from entrometer.engine.work import Engine
 from entrometer.experiments.requests import Draw, Request, Worker
+from entrometer.experiments.run import missing
 
 
 def faults(root: Path, trained: Path) -> tuple[list[Check], dict[str, str]]:
@@ -63,7 +64,7 @@ def faults(root: Path, trained: Path) -> tuple[list[Check], dict[str, str]]:
 def _end(engine: Engine, asked: list[Request], store: Path) -> str:
     """What it says in the end; nothing if all went well."""
     try:
-        engine.run(asked, worker=Worker, store=store, progress=quiet)
+        engine.run(missing(asked, store), worker=Worker, store=store, progress=quiet)
     except (FailedWork, StoreTrouble) as error:
         return str(error)
     return ""

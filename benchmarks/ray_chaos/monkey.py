@@ -16,14 +16,14 @@ os.environ["RAY_worker_niceness"] = "0"  # noqa: SIM112
 
 from ray.cluster_utils import Cluster
 
-from benchmarks.ray_chaos.books import results
+from entrometer.engine import read_log
 
 NODES = 2
 PATIENCE = 600.0
 """Seconds after which a run hangs."""
 
 Kill = tuple[int, str]
-"""Once so many results are there, and of what."""
+"""Once so many passes are logged, and of what."""
 
 
 class Monkey:
@@ -58,7 +58,7 @@ class Monkey:
         left = list(kills)
         while self._child.poll() is None:
             assert time.perf_counter() - began < PATIENCE, f"{store} hangs"
-            due = left and len(results(store)) >= left[0][0]
+            due = left and len(read_log(store)) >= left[0][0]
             if due and self._kill(left[0][1], store):
                 _, kind = left.pop(0)
                 self.killed[kind] += 1

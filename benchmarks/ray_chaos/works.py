@@ -7,7 +7,6 @@ from typing import ClassVar
 from entrometer.experiments.batches import evaluation, step_of, subject_of
 from entrometer.experiments.config import ExperimentConfig
 from entrometer.experiments.requests import Draw, Forward, Jvp, Request, Step, Worker
-from entrometer.experiments.requests.sharded import with_shards
 from entrometer.experiments.token_influence.requests import Adjoint, FoldGradient
 
 
@@ -72,5 +71,4 @@ def works(trained: Path) -> list[Request]:
     )
     along = [Jvp(subject=subject, rollouts=draw, steps=(step,)) for draw in draws]
     adjoint = CutAdjoint(subject=subject, step=step, gradients=gradients)
-    asked = [*draws, sampled.batch, *here, step, *gradients, *along, adjoint]
-    return [piece for request in asked for piece in with_shards(request)]
+    return [*draws, sampled.batch, *here, step, *gradients, *along, adjoint]

@@ -14,6 +14,15 @@ def plain(text: object) -> str:
     return " ".join(spaced.split())
 
 
+def file_size(count: int | float) -> str:
+    """Return a number of bytes with a unit."""
+    for unit in ("B", "kB", "MB"):
+        if count < 1000:
+            return f"{count:.3g} {unit}"
+        count /= 1000
+    return f"{count:.3g} GB"
+
+
 def table(
     heads: Sequence[str], rows: Sequence[Sequence[str]], *, label_columns: int = 1
 ) -> str:

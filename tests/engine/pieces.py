@@ -21,6 +21,8 @@ class Piece:
     `killer` always does; `disk` cannot write."""
 
     seconds: float = 0.0
+    pieces: tuple["Piece", ...] = ()
+    part_of: str = ""
     marks: str = ""
     """Where it leaves a mark each time that it is begun."""
 

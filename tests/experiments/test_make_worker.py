@@ -65,6 +65,8 @@ class Uses:
     required_model: str = ""
     cost: float = 1.0
     needs: tuple = ()
+    pieces: tuple = ()
+    part_of: str = ""
 
     def path(self, store: Path) -> Path:
         return store / f"{self.name}.txt"

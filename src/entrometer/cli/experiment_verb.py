@@ -25,7 +25,7 @@ from entrometer.experiments.config import CheckpointConfig, NextBatchesConfig
 from entrometer.experiments.experiment import Experiment
 from entrometer.experiments.settings import read_settings, require_own, settings_of_file
 from entrometer.runs import verified
-from entrometer.text import clock, plain, print_json, table
+from entrometer.text import clock, file_size, plain, print_json, table
 
 if TYPE_CHECKING:
     from entrometer.engine import Engine
@@ -278,17 +278,9 @@ def _memory_line(
     memory = estimate.memory
     assert memory is not None
     return (
-        f"memory: roughly {_size(memory.total)} besides Python and torch: "
+        f"memory: roughly {file_size(memory.total)} besides Python and torch: "
         f"{timing.parameters / 1e6:.3g} M parameters in {config.precision} "
-        f"({_size(memory.weights)}), moments, steps and gradients of the "
-        f"{timing.trained / 1e6:.3g} M trained ({_size(memory.vectors)}), activations "
-        f"of a batch ({_size(memory.activations)})"
+        f"({file_size(memory.weights)}), moments, steps and gradients of the "
+        f"{timing.trained / 1e6:.3g} M trained ({file_size(memory.vectors)}), "
+        f"activations of a batch ({file_size(memory.activations)})"
     )
-
-
-def _size(count: float) -> str:
-    for unit in ("B", "kB", "MB"):
-        if count < 1000:
-            return f"{count:.3g} {unit}"
-        count /= 1000
-    return f"{count:.3g} GB"

@@ -30,6 +30,7 @@ class LocalEngine:
             row = run_timed(work, local_worker, store)
             # Logged one by one, so that a stopped run can be resumed with its hashes.
             manifest.add(row)
+            manifest.remove(work.pieces)
             rows.append(row)
             done, tokens = done + work.cost, tokens + row.tokens
             left, seconds = len(wanted) - number, time.perf_counter() - began
@@ -50,4 +51,5 @@ def run_timed(work: Work, worker: Any, store: Path) -> Row:
         where=_PROCESS,
         # Of the bytes as written, which a resume compares before it reuses them.
         sha256=result_sha256(work.path(store)),
+        part_of=work.part_of,
     )

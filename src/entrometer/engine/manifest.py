@@ -14,8 +14,8 @@ from dataclasses import asdict
 from functools import cached_property
 from pathlib import Path
 
-from entrometer.engine.vectors import vector_shards
-from entrometer.engine.work import Row, StoreTrouble
+from entrometer.engine.vectors import remove_vectors, vector_shards
+from entrometer.engine.work import Row, StoreTrouble, Work
 from entrometer.runs import DamagedFile
 from entrometer.runs.content import content_key, file_sha256
 
@@ -97,6 +97,13 @@ class Manifest:
             line = asdict(row) | {"check": _check(row)}
             # One write, so that lines of two processes do not mix.
             file.write(start + json.dumps(line).encode() + b"\n")
+
+    def remove(self, pieces: Iterable[Work]) -> None:
+        """Delete results that nothing reads any more; their log rows stay."""
+        for piece in pieces:
+            path = piece.path(self._store)
+            remove_vectors(path)
+            self._names.discard(path.name)
 
 
 def read_log(store: Path) -> list[Row]:

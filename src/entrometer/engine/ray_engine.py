@@ -191,6 +191,7 @@ class _Driver:
             self.manifest.add(row)
             self.rows.append(row)
             self.tokens += row.tokens
+        self.manifest.remove(work.pieces)
         self._report(work.kind)
 
     def _report(self, note: str) -> None:

@@ -32,6 +32,14 @@ class Work(Protocol):
     def needs(self) -> "Sequence[Work]":
         """Requests to run before this one; share one tuple if others need the same."""
 
+    @property
+    def pieces(self) -> "Sequence[Work]":
+        """Those of `needs` that only this request reads: deleted after it is logged."""
+
+    @property
+    def part_of(self) -> str:
+        """Name of the result that this one is a piece of, at any depth, or empty."""
+
     def path(self, store: Path) -> Path:
         """Return the path of the result."""
 
@@ -63,6 +71,9 @@ class Row:
 
     sha256: str = ""
     """Hash of the result, compared before reuse; empty in logs of older versions."""
+
+    part_of: str = ""
+    """Name of the result that this one is a piece of, or empty."""
 
 
 @dataclass(frozen=True, slots=True)

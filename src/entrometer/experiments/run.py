@@ -15,7 +15,6 @@ from entrometer.experiments.experiment import Config, Experiment, Point, Tables
 from entrometer.experiments.inputs import inputs, require_same, unsealed_inputs
 from entrometer.experiments.requests import Recorded, Request, Subject
 from entrometer.experiments.requests.make_worker import MakeWorker
-from entrometer.experiments.requests.sharded import with_shards
 from entrometer.experiments.settings import require_own
 from entrometer.runs import hold, seal, verify, write_json
 from entrometer.runs.finished import unsealed
@@ -134,25 +133,28 @@ def run_requests(
 
 
 def missing(requests: Iterable[Request], store: Path) -> list[Request]:
-    """Return the requests that the store lacks, each once, with their shards.
+    """Return the requests that the store lacks, each once, after their pieces.
 
     Raises if a result in the store has another hash than the store's log lists.
     """
     manifest = Manifest(store)
     lacking: dict[str, Request] = {}
-    for request in requests:
+
+    def look_up(request: Request) -> None:
         name = name_of(request)
         if name in lacking:
-            continue
+            return
         if name in manifest:
             manifest.require_whole(name)
-            continue
-        # Shards are looked up only now: a finished request does not need them.
-        for part in with_shards(request):
-            if name_of(part) in manifest:
-                manifest.require_whole(name_of(part))
-            else:
-                lacking.setdefault(name_of(part), part)
+            return
+        # Pieces are looked up only now: a finished request does not need them, and
+        # they are deleted.
+        for piece in request.pieces:
+            look_up(piece)
+        lacking[name] = request
+
+    for request in requests:
+        look_up(request)
     return list(lacking.values())
 
 

@@ -80,26 +80,35 @@ def momentum_and_decay(
     $v_\text{history} = -\frac{\beta_1}{1-\beta_1^n}Pm_-$ and
     $v_\text{decay} = -\lambda\theta$; the rest of $v$ is the batch's part.
     """
-    hyper, moments = checkpoint.hyperparameters, checkpoint.state.first_moment
-    beta1 = hyper.betas[0]
-    # AdamW corrects the bias of its average after this step, hence step + 1.
-    faded = -beta1 / (1 - beta1 ** (checkpoint.state.step + 1))
-    P, trained = step.preconditioner, checkpoint.policy.trained()
+    hyper, trained = checkpoint.hyperparameters, checkpoint.policy.trained()
     return {
-        "history": {n: faded * P[n] * m.to(P[n]) for n, m in moments.items()},
+        "history": momentum(checkpoint, step.preconditioner),
         "decay": {n: -hyper.weight_decay[n] * p for n, p in trained.items()},
     }
+
+
+def momentum(checkpoint: Checkpoint, preconditioner: Vector) -> dict[str, Tensor]:
+    r"""Return $v_\text{history} = -\frac{\beta_1}{1-\beta_1^n}Pm_-$ of a step."""
+    state, beta1 = checkpoint.state, checkpoint.hyperparameters.betas[0]
+    # AdamW corrects the bias of its average after this step, hence step + 1.
+    faded = -beta1 / (1 - beta1 ** (state.step + 1))
+    P, moments = preconditioner, state.first_moment
+    return {n: faded * P[n] * m.to(P[n]) for n, m in moments.items()}
 
 
 def write_step(
     path: Path, checkpoint: Checkpoint, ascent: Vector, *, max_grad_norm: float
 ) -> None:
-    """Write AdamW's step to a file: direction, history, preconditioner and kappa."""
+    """Write AdamW's step to a file: direction, preconditioner and kappa.
+
+    Momentum's part follows from the preconditioner and the checkpoint's moments
+    (`momentum`), so it takes no room in the store.
+    """
     factors, tensors = _step_by_tensor(checkpoint, ascent, max_grad_norm)
 
     def named() -> Iterator[tuple[str, Tensor]]:
         for name, made in tensors:
-            for part in ("direction", "history", "preconditioner"):
+            for part in ("direction", "preconditioner"):
                 yield f"{part}/{name}", getattr(made, part)
 
     # repr of a float is exact: the shortest text that reads back to the same bits.
@@ -141,7 +150,7 @@ def read_step(path: Path, device: Device) -> StepVectors:
 
 
 def read_step_part(path: Path, part: str, device: Device) -> dict[str, Tensor]:
-    """Return one vector of a step: `direction`, `history` or `preconditioner`."""
+    """Return one vector of a step: `direction` or `preconditioner`."""
     with open_vectors(path, "a step", device) as file:
         return file.part(part)
 

@@ -1,12 +1,14 @@
 """A comparison whose passes are divided finds what an undivided one finds."""
 
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 
-from entrometer.engine import LocalEngine, Manifest, quiet
+from entrometer.engine import LocalEngine, Manifest, quiet, read_log
 from entrometer.engine.schedule import Schedule
+from entrometer.experiments.batches import step_of, subject_of
 from entrometer.experiments.compare.plan import plan
 from entrometer.experiments.requests import Request, ShardedSum, Worker, sharded
 from entrometer.experiments.requests.sharded import row_ranges
@@ -64,8 +66,10 @@ def test_divided_passes_find_what_undivided_ones_find(short, tmp_path, in_pieces
         undone.setattr(ShardedSum, "part_tokens", 1 << 14)
         whole = compare(short, tmp_path / "whole")
     pieces = compare(short, tmp_path / "pieces")
+    assert {*KINDS} <= {row.kind for row in read_log(tmp_path / "pieces/passes")}
+    # Nothing reads a piece after what it is a piece of.
     kinds = {p.name.rpartition("-")[0] for p in (tmp_path / "pieces/passes").iterdir()}
-    assert {*KINDS} <= kinds
+    assert not {*KINDS} & kinds
     for a, b in zip(whole.outcomes, pieces.outcomes, strict=True):
         assert b.predicted == pytest.approx(a.predicted, rel=1e-8, abs=1e-15)
         if a.tried:
@@ -76,13 +80,12 @@ def test_divided_passes_find_what_undivided_ones_find(short, tmp_path, in_pieces
 
 def test_bits_follow_from_the_plan_alone(short, tmp_path, in_pieces):
     compare(short, tmp_path / "one")
+    # Pieces are compared by their hashes in the log.
+    logged = {row.name: row.sha256 for row in read_log(tmp_path / "one/passes")}
     engine = Backwards()
     compare(short, tmp_path / "other", engine=engine)
     assert {*KINDS} <= {row.kind for row in engine.rows}
-    one = {p.name: p.read_bytes() for p in (tmp_path / "one/passes").iterdir()}
-    other = {p.name: p.read_bytes() for p in (tmp_path / "other/passes").iterdir()}
-    del one["manifest.jsonl"]
-    assert one == other
+    assert {row.name: row.sha256 for row in engine.rows} == logged
     assert read_tables(tmp_path / "one", CompareTables) is not None
 
 
@@ -128,6 +131,31 @@ def _eager(*args, **settings):
     from entrometer.engine.sums import running_sum
 
     return running_sum(*args, **settings, every=0.0)
+
+
+def test_a_step_of_many_sequences_leaves_two_vectors(short, tmp_path, monkeypatch):
+    monkeypatch.setattr(Request, "shard_tokens", 256)
+    many = replace(short, problems=128, update_prompts=128, update_responses=8)
+    subject = subject_of(many, Path(many.checkpoints[0]))
+    step = step_of(many, subject, "sampled-1", 2)
+    run_requests([step.batch], tmp_path, quiet, LocalEngine())
+    assert step.rows == 1024
+    assert len(step.shards) > 1
+    held = []
+    original = Manifest.remove
+
+    def seen(manifest, pieces):
+        original(manifest, pieces)
+        held.append(sum(p.stat().st_size for p in tmp_path.glob("*.safetensors")))
+
+    monkeypatch.setattr(Manifest, "remove", seen)
+    run_requests([step], tmp_path, quiet, LocalEngine())
+    (left,) = tmp_path.glob("*.safetensors")
+    vector = sum(x.nbytes for x in step.read_direction(tmp_path).values())
+    # A safetensors file has a header besides.
+    assert left.stat().st_size < 2.2 * vector
+    # A level of the tree and the sums that it is made from.
+    assert max(held) < (len(step.shards) + ShardedSum.fan_in + 2) * vector * 1.1
 
 
 def test_costs_of_the_pieces_add_up(short, tmp_path):

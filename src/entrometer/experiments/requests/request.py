@@ -121,7 +121,7 @@ class Worker:
         for (key, part), step in wanted.items():
             if (key, part) not in held:
                 if part:
-                    held[key, part] = step.read_part(self.store, "history")
+                    held[key, part] = step.momentum(self)
                 else:
                     held[key, part] = step.read_direction(self.store)
         return [held[step.key, part] for part in kinds for step in steps]
@@ -181,8 +181,13 @@ class Request(ABC):
 
     def path(self, store: Path) -> Path:
         """Return the path of the result in a store."""
+        return store / self.name
+
+    @property
+    def name(self) -> str:
+        """Name of the result's file, the same in every store."""
         # 96 bits of the key: names stay short, and no two results share one.
-        return store / f"{self.kind}-{self.key[:24]}{self.suffix}"
+        return f"{self.kind}-{self.key[:24]}{self.suffix}"
 
     @property
     def stage(self) -> str:
@@ -213,6 +218,16 @@ class Request(ABC):
     def shards(self) -> "tuple[Request, ...]":
         """Shards of this request, for any worker to run; empty if it runs whole."""
         return ()
+
+    @property
+    def pieces(self) -> "Sequence[Request]":
+        """Requests whose results only this one reads."""
+        return self.shards
+
+    @property
+    def part_of(self) -> str:
+        """Name of the result that this one is a piece of, or empty."""
+        return ""
 
     @cached_property
     def cost(self) -> float:

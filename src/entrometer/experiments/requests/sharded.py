@@ -6,7 +6,7 @@ whichever worker runs which shard. A request that fits into one shard is not div
 
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar
@@ -16,7 +16,12 @@ from torch import Tensor
 
 from entrometer.engine.sums import added_up, running_sum
 from entrometer.engine.vectors import remove_vectors, write_vectors
-from entrometer.experiments.requests.request import Request, Responses, Worker
+from entrometer.experiments.requests.request import (
+    NOT_IN_KEY,
+    Request,
+    Responses,
+    Worker,
+)
 from entrometer.runs.columns import read_columns, write_columns
 
 Summands = Callable[[slice], dict[str, Tensor]]
@@ -80,7 +85,11 @@ class ShardedSum(Request):
         # A tree that the plan alone fixes: the order of a sum decides its rounding.
         while len(level) > self.fan_in:
             level = tuple(
-                SumOfSums(subject=self.subject, of=level[i : i + self.fan_in])
+                SumOfSums(
+                    subject=self.subject,
+                    of=level[i : i + self.fan_in],
+                    whole=self.name,
+                )
                 for i in range(0, len(level), self.fan_in)
             )
         return level
@@ -126,6 +135,11 @@ class _Shard(Request):
     def share(self) -> float:
         """Share of the divided request's batches."""
         return float(self.of.share * (self.last - self.first) / self.of.rows)
+
+    @property
+    def part_of(self) -> str:
+        """Name of the divided request's result."""
+        return str(self.of.name)
 
     @property
     def batches(self) -> Sequence[Responses]:
@@ -175,18 +189,24 @@ class SumOfSums(Request):
     over: ClassVar[str] = ""
 
     of: tuple[Request, ...]
+    whole: str = field(metadata=NOT_IN_KEY)
+    """Name of the result that is made from the sum."""
+
+    @property
+    def pieces(self) -> Sequence[Request]:
+        """The sums that are added up."""
+        return self.of
+
+    @property
+    def part_of(self) -> str:
+        """Name of the result that is made from the sum."""
+        return self.whole
 
     def run(self, worker: Worker) -> None:
         """Add up tensor by tensor, from file to file."""
         paths = [shard.path(worker.store) for shard in self.of]
         # On the CPU: a sum of two tensors has the same bits there as on a GPU.
         write_vectors(self.path(worker.store), added_up(paths, "a sum", "cpu"))
-
-
-def with_shards(request: Request) -> list[Request]:
-    """Return a request after all of its shards, in the order they can be run."""
-    below = request.of if isinstance(request, SumOfSums) else request.shards
-    return [*(r for shard in below for r in with_shards(shard)), request]
 
 
 def _cut(request: Request, kind: type[_Shard]) -> tuple[Request, ...]:

@@ -13,6 +13,7 @@ from entrometer.experiments.requests.sharded import ShardedSum, Summands
 from entrometer.experiments.update import (
     StepVectors,
     ascent_of,
+    momentum,
     read_advanced,
     read_step,
     read_step_part,
@@ -33,7 +34,7 @@ class Loss(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class Step(ShardedSum):
-    """AdamW's step from a batch: direction, momentum's part, preconditioner, kappa."""
+    """AdamW's step from a batch: direction, preconditioner and kappa."""
 
     kind: ClassVar[str] = "update"
     over: ClassVar[str] = "batch"
@@ -56,8 +57,13 @@ class Step(ShardedSum):
         return self.read_part(store, "direction")
 
     def read_part(self, store: Path, part: str) -> dict[str, Tensor]:
-        """Return `direction`, `history` (momentum's part) or `preconditioner` alone."""
+        """Return `direction` or `preconditioner` alone."""
         return read_step_part(self.path(store), part, self.subject.device)
+
+    def momentum(self, worker: Worker) -> dict[str, Tensor]:
+        """Return momentum's part of the direction, on the policy's device."""
+        P = self.read_part(worker.store, "preconditioner")
+        return momentum(worker.checkpoint(self.subject), P)
 
     def read_batch(self, store: Path) -> Batch:
         """Return the responses with the weight that the loss gives each token."""
