@@ -34,16 +34,10 @@ class Store:
 
 def run(arguments: Sequence[str]) -> int:
     """Run the verb; return the exit code."""
-    # Imported late: `--help` must not load torch.
-    from entrometer.engine.store import (
-        garbage,
-        kinds,
-        remove,
-        require_store,
-        verified,
-    )
-
     command = parse(Store, arguments, verb="store")
+    # Imported late: `--help` must not load torch.
+    from entrometer.engine.store import garbage, kinds, remove, require_store, verified
+
     if len(command.stores) != 1:
         raise InvalidValue(
             f"expected one directory of passes, got {len(command.stores)}; name "
