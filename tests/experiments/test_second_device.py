@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from entrometer.engine import LocalEngine, quiet
+from entrometer.engine import LocalEngine, quiet, read_log
 from entrometer.experiments.compare.config import CompareConfig
 from entrometer.experiments.experiment import experiment, experiment_names
 from entrometer.experiments.influence.config import InfluenceConfig
@@ -144,7 +144,7 @@ def test_a_divided_comparison_keeps_to_its_device(settings, tmp_path, in_pieces)
         eta=1e-5,
     )
     on_cpu, on_device = passes_on_both(asked, tmp_path)
-    kinds = {p.name.rpartition("-")[0] for p in (tmp_path / "cuda").iterdir()}
+    kinds = {row.kind for row in read_log(tmp_path / "cuda")}
     assert {"sum-shard", "sum-of-sums", "table-shard", "policy-after-step"} <= kinds
     require_equal(on_cpu, on_device)
 
