@@ -103,7 +103,7 @@ def body_and_head(policy: Policy, rollouts: Rollouts) -> Job:
         with torch.no_grad():
             for b in prepared:
                 h = policy.hidden(b.input_ids, **b.inputs)
-                head.forward(h[b.scored], b.targets)
+                head.forward(b.at_scored(h), b.targets)
 
     return job
 
@@ -122,24 +122,26 @@ def full_parameters(rollouts: Rollouts) -> float:
     policy = load_policy("smollm2", precision="float32")
     v = random_vector(policy, 0.001)
     assert passes.jvp(policy, rollouts.select(np.arange(1)), [v]).by == "tangent rules"
-    job = partial(passes.jvp, policy, rollouts, [v])
+    job = partial(passes.jvp, policy, rollouts, [v], padding="right")
     return alternate(bare_forward(policy, rollouts), job)
 
 
 def reverse(policy: Policy, rollouts: Rollouts) -> Job:
     """Forward and backward of the same tokens: what rows of gradients are held to."""
     weights = token_weights(rollouts)
-    return lambda: passes.vjp(policy, rollouts, weights)
+    return lambda: passes.vjp(policy, rollouts, weights, padding="right")
 
 
 def passes_over(policy: Policy, rollouts: Rollouts) -> dict[str, Job]:
     weights = token_weights(rollouts)
     v = [random_vector(policy, 0.01, seed) for seed in range(3)]
     return {
-        "forward": lambda: passes.forward(policy, rollouts),
-        "vjp": lambda: passes.vjp(policy, rollouts, weights),
-        "jvp": lambda: passes.jvp(policy, rollouts, v[:1]),
-        "jvp.3_directions": lambda: passes.jvp(policy, rollouts, v),
+        # One row per response, as the bare forward has them: `shared_prompts` measures
+        # what sharing saves.
+        "forward": lambda: passes.forward(policy, rollouts, padding="right"),
+        "vjp": lambda: passes.vjp(policy, rollouts, weights, padding="right"),
+        "jvp": lambda: passes.jvp(policy, rollouts, v[:1], padding="right"),
+        "jvp.3_directions": lambda: passes.jvp(policy, rollouts, v, padding="right"),
         "per_sequence": lambda: [
             rows.rows for rows in passes.per_sequence(policy, rollouts, weights)
         ],

@@ -19,5 +19,5 @@ def labelled(rollouts: Rollouts) -> Iterator[tuple[list[int], Tensor, Tensor]]:
     """
     for batch in batches(rollouts, device=torch.device("cpu"), budget=BUDGET):
         labels_BT = torch.full_like(batch.input_ids, -100)
-        labels_BT[:, 1:][batch.scored[:, :-1]] = batch.targets
+        labels_BT.view(-1)[batch.scored + 1] = batch.targets
         yield batch.rows.tolist(), batch.input_ids, labels_BT

@@ -165,6 +165,25 @@ def test_fused_backward_kernels_are_the_derivatives_of_activations(
     assert torch.allclose(backward(t, g), expected, atol=1e-12)
 
 
+def test_the_fused_kernel_returns_the_logarithms_of_its_sums():
+    """Keys of fewer heads are shared by queries, and the scale is an argument."""
+    q, k, v = (torch.randn(1, n, 5, 3, dtype=torch.float64) for n in (4, 2, 2))
+    kernel = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu
+    for causal in (False, True):
+        out, logs = kernel(q, k, v, 0.0, causal, scale=0.3)
+        s = 0.3 * q @ k.repeat_interleave(2, 1).mT
+        if causal:
+            s = s.masked_fill(~torch.ones(5, 5, dtype=torch.bool).tril(), -torch.inf)
+        assert torch.allclose(logs, s.logsumexp(-1))
+        assert torch.allclose(out, s.softmax(-1) @ v.repeat_interleave(2, 1))
+    names = [argument.name for argument in kernel.default._schema.arguments]
+    assert names[3:5] == ["dropout_p", "is_causal"]
+    backward = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu_backward
+    names = [argument.name for argument in backward.default._schema.arguments]
+    of_forward = ["grad_out", "query", "key", "value", "out", "logsumexp"]
+    assert names[:8] == [*of_forward, "dropout_p", "is_causal"]
+
+
 def test_saving_a_fresh_optimizer_takes_a_step_that_has_to_be_undone():
     """The first checkpoint with FSDP2 sets this state back to zero."""
     model = nn.Linear(2, 2)

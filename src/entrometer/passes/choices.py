@@ -50,8 +50,7 @@ def _choices(policy: Policy, rollouts: Rollouts, budget: int) -> list[Tensor]:
         for batch in policy_batches(policy, rollouts, budget):
             with _recorded(policy) as layers:
                 policy.hidden(batch.input_ids, **batch.inputs)
-            scored = batch.scored.flatten()
-            found += [chosen[scored] for chosen in layers]
+            found += [chosen[batch.scored] for chosen in layers]
     return found
 
 

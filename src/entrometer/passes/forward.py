@@ -26,7 +26,7 @@ def forward(
     rollouts: Rollouts,
     *,
     budget: int = TOKEN_BUDGET,
-    padding: Padding = "right",
+    padding: Padding | None = None,
 ) -> Tables:
     r"""Return log-prob $S_k$ and whole-vocabulary entropy $H_k$ of each response token.
 
@@ -36,7 +36,7 @@ def forward(
     S, H = np.empty((2, rollouts.tokens))
     with torch.no_grad():
         for batch in policy_batches(policy, rollouts, budget, padding):
-            h = policy.hidden(batch.input_ids, **batch.inputs)[batch.scored]
+            h = batch.at_scored(policy.hidden(batch.input_ids, **batch.inputs))
             S_N, H_N = head.forward(h.to(head.weight), batch.targets)
             S[batch.columns], H[batch.columns] = S_N.cpu(), H_N.cpu()
     return Tables(S=S, H=H)
@@ -74,7 +74,7 @@ def concentration(
     rollouts: Rollouts,
     *,
     budget: int = TOKEN_BUDGET,
-    padding: Padding = "right",
+    padding: Padding | None = None,
 ) -> Concentration:
     r"""Return $\sum_v p_v^2$ and $\sum_v p_v^2(\log p_v + H)$ of each response token.
 
@@ -85,7 +85,7 @@ def concentration(
     columns = np.empty((2, rollouts.tokens))
     with torch.no_grad():
         for batch in policy_batches(policy, rollouts, budget, padding):
-            h = policy.hidden(batch.input_ids, **batch.inputs)[batch.scored]
+            h = batch.at_scored(policy.hidden(batch.input_ids, **batch.inputs))
             sums = head.concentration(h.to(head.weight))
             for column, values in zip(columns, sums, strict=True):
                 column[batch.columns] = values.cpu()
@@ -93,15 +93,21 @@ def concentration(
 
 
 def policy_batches(
-    policy: Policy, rollouts: Rollouts, budget: int, padding: Padding = "right"
+    policy: Policy, rollouts: Rollouts, budget: int, padding: Padding | None = None
 ) -> Iterator[Batch]:
-    """Return the batches of these rollouts for this policy."""
+    """Return the batches of these rollouts for this policy.
+
+    Without `padding`, responses share the tokens of their prompt where the architecture
+    is known to mix tokens by attention alone. Otherwise each response has a row, padded
+    on that side.
+    """
     return batches(
         rollouts,
         device=policy.device,
         vocabulary=policy.vocabulary,
         budget=budget,
-        padding=padding,
+        padding=padding or "right",
+        shared=padding is None and kind(policy.base) in KNOWN,
     )
 
 

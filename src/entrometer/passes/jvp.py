@@ -47,7 +47,7 @@ def jvp(
     directions: Sequence[Vector],
     *,
     budget: int = TOKEN_BUDGET,
-    padding: Padding = "right",
+    padding: Padding | None = None,
 ) -> JvpPass:
     r"""Return $\nabla_vS_k$ and $\nabla_vH_k$ of each response token and direction.
 
@@ -66,7 +66,7 @@ def jvp(
     budget = max(1, budget // (1 + D))
     with _tangent_hidden(policy, directions) as (hidden, by):
         for batch in policy_batches(policy, rollouts, budget, padding):
-            h = hidden(batch)[:, batch.scored].to(head.weight)
+            h = batch.at_scored(hidden(batch)).to(head.weight)
             columns = head.jvp(h[0], h[1:], batch.targets, dweight)
             at = batch.columns
             S[at], H[at] = columns.S.cpu(), columns.H.cpu()
@@ -84,7 +84,12 @@ class Jvp2Pass(NamedTuple):
 
 
 def jvp2(
-    policy: Policy, rollouts: Rollouts, direction: Vector, *, budget: int = TOKEN_BUDGET
+    policy: Policy,
+    rollouts: Rollouts,
+    direction: Vector,
+    *,
+    budget: int = TOKEN_BUDGET,
+    padding: Padding | None = None,
 ) -> Jvp2Pass:
     r"""Return $\nabla_v$ and $\nabla_v^2$ of S and H of each response token.
 
@@ -104,10 +109,10 @@ def jvp2(
     # A jvp in a jvp holds four tensors for each one of a forward.
     budget = max(1, budget // 4)
     with differentiable(policy):
-        for batch in policy_batches(policy, rollouts, budget):
+        for batch in policy_batches(policy, rollouts, budget, padding):
             f = hidden_function(policy, batch)
             h, dh, ddh = (
-                x[batch.scored].to(head.weight)
+                batch.at_scored(x).to(head.weight)
                 for x in _second_order(f, params, below_head)
             )
             derivatives = head.jvp2(h, dh, ddh, batch.targets, dweight)
@@ -229,7 +234,7 @@ def _compare_with_forward_mode(policy: Policy, like: Vector) -> None:
         input_ids=ids,
         attention_mask=None,
         position_ids=torch.arange(8, device=policy.device)[None],
-        scored=ids >= 0,
+        scored=torch.arange(8, device=policy.device),
         targets=ids[0],
         rows=np.zeros(1, np.int64),
         columns=np.arange(8),

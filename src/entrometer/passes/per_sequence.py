@@ -57,7 +57,8 @@ def per_sequence(
     if not _only_adapters(policy):
         yield from _one_by_one(policy, rollouts, weights, names)
         return
-    for batch in policy_batches(policy, rollouts, budget):
+    # A shared prompt would have one gradient for all of its responses.
+    for batch in policy_batches(policy, rollouts, budget, "right"):
         gradients: dict[str, Tensor] = {}
         with (
             merged_adapters(policy),
@@ -66,13 +67,13 @@ def per_sequence(
         ):
             h, embedded = _hidden_and_leaf(policy, batch)
             at = batch.columns
-            cotangent = torch.zeros_like(h)
-            cotangent[batch.scored] = head.vjp(
-                h.detach()[batch.scored].to(head.weight),
+            pulled = head.vjp(
+                batch.at_scored(h.detach()).to(head.weight),
                 batch.targets,
                 torch.as_tensor(weights.S[at]).to(head.weight),
                 torch.as_tensor(weights.H[at]).to(head.weight),
-            ).hidden.to(h)
+            )
+            cotangent = batch.from_scored(pulled.hidden, h)
             torch.autograd.grad(h, embedded, cotangent)
         yield GradientRows(batch.rows, gradients)
 

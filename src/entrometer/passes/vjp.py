@@ -47,7 +47,7 @@ def vjp(
     weights: GradientWeights,
     *,
     budget: int = TOKEN_BUDGET,
-    padding: Padding = "right",
+    padding: Padding | None = None,
 ) -> VjpPass:
     r"""Return $\sum_k a^S_k\nabla S_k + a^H_k\nabla H_k$ in the trained parameters.
 
@@ -63,7 +63,7 @@ def vjps(
     weights: Sequence[GradientWeights],
     *,
     budget: int = TOKEN_BUDGET,
-    padding: Padding = "right",
+    padding: Padding | None = None,
 ) -> VjpsPass:
     """Return the gradients of `vjp` for several sets of weights, from one forward.
 
@@ -95,7 +95,7 @@ def vjps(
                 each = weights[place]
                 # The head's gradient is in closed form, so no graph holds logits.
                 pulled = head.vjp(
-                    h.detach()[batch.scored].to(head.weight),
+                    batch.at_scored(h.detach()).to(head.weight),
                     batch.targets,
                     torch.as_tensor(each.S[at]).to(head.weight),
                     torch.as_tensor(each.H[at]).to(head.weight),
@@ -103,12 +103,10 @@ def vjps(
                 )
                 # Where the head alone is trained, nothing below it has a gradient.
                 if h.requires_grad:
-                    cotangent = torch.zeros_like(h)
-                    cotangent[batch.scored] = pulled.hidden.to(h)
                     parts = torch.autograd.grad(
                         h,
                         list(named.values()),
-                        cotangent,
+                        batch.from_scored(pulled.hidden, h),
                         # Freed with the last set, before the next batch needs room.
                         retain_graph=number < len(chosen),
                         allow_unused=True,

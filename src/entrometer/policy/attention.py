@@ -20,7 +20,14 @@ from transformers import AttentionInterface, AttentionMaskInterface
 
 from entrometer.errors import InvalidValue
 from entrometer.policy.architectures import UnknownArchitecture
-from entrometer.policy.attention_keys import Chunk, Mask, allowed_keys, query_chunks
+from entrometer.policy.attention_keys import (
+    Chunk,
+    Mask,
+    SharedKeys,
+    allowed_keys,
+    query_chunks,
+)
+from entrometer.policy.shared_attention import by_segments
 
 ATTENTION = "entrometer"  #: Name under which transformers finds `attention`.
 
@@ -65,6 +72,12 @@ def attention(
     B, H, T, C = query.shape
     K, U = key.shape[1:3]
     scale = C**-0.5 if scaling is None else scaling
+    if isinstance(attention_mask, SharedKeys):
+
+        def attend(q: Tensor, k: Tensor, v: Tensor, mask: Mask) -> Tensor:
+            return attention(module, q, k, v, mask, scale, 0.0, softcap, s_aux)[0]
+
+        return by_segments(attend, query, key, value, attention_mask), None
     fits = _CHUNK_BYTES // (B * H * U * query.element_size())
     size = max(_FEWEST_QUERIES, fits)
     parts = []

@@ -17,6 +17,9 @@ from jaxtyping import Bool
 from torch import Tensor
 from transformers.masking_utils import causal_mask_function, sdpa_mask
 
+from entrometer.policy.architectures import UnknownArchitecture
+from entrometer.policy.shared_prompts import SharedPrompts, packed_row
+
 MaskFunction = Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]
 
 
@@ -65,6 +68,35 @@ class AllowedKeys:
         return allowed.expand(len(allowed), 1, i.shape[0], j.shape[1])
 
 
+@dataclass(frozen=True, eq=False)
+class SharedKeys:
+    """The mask of a packed row: responses attend to their own prompt and themselves."""
+
+    row: SharedPrompts
+    mask_function: MaskFunction  #: Of one response alone, as transformers'.
+    window: int | None  #: A query sees none but its last `window` keys.
+
+    @property
+    def plain(self) -> bool:
+        """Whether every query sees the whole prompt before it."""
+        longest = max(s.prompt + s.length for s in self.row.segments)
+        return self.window is None or self.window >= longest
+
+    def after(self, prompt: int) -> AllowedKeys | None:
+        """Return the mask of queries that follow `prompt` keys of their sequence."""
+        if self.plain:
+            return None
+        return AllowedKeys(
+            mask_function=self.mask_function,
+            padding=None,
+            causal=True,
+            window=self.window,
+            query_offset=prompt,
+            key_offset=0,
+            device=self.row.device,
+        )
+
+
 def allowed_keys(
     batch_size: int,
     q_length: int,
@@ -78,11 +110,20 @@ def allowed_keys(
     use_vmap: bool = False,
     device: Any = "cpu",
     **other: Any,
-) -> AllowedKeys | Tensor | None:
+) -> AllowedKeys | SharedKeys | Tensor | None:
     """Return the mask of a batch, or None where attention is plainly causal.
 
     The arguments are those with which transformers calls a registered mask function.
     """
+    row = packed_row()
+    if row is not None:
+        # Transformers clears the flag where it adds anything to a causal mask.
+        if use_vmap or not allow_is_causal_skip or q_length != row.tokens:
+            raise UnknownArchitecture(
+                "expected causal attention with no more than a window, got another "
+                "mask; pass padding='right' for one row per response"
+            )
+        return SharedKeys(row, mask_function, local_size)
     # A function of the user's need not work on tensors of indices.
     if use_vmap or not isinstance(q_offset, int):
         dense: Tensor | None = sdpa_mask(
@@ -139,7 +180,7 @@ class Chunk(NamedTuple):
     """Mask of the keys from `first` on."""
 
 
-Mask = AllowedKeys | Tensor | None
+Mask = AllowedKeys | SharedKeys | Tensor | None
 
 
 def query_chunks(
@@ -159,6 +200,7 @@ def query_chunks(
             keys = mask.visible(queries, U)
             yield Chunk(queries, keys, 0, mask.rows(sequences, queries, keys))
         else:
+            assert isinstance(mask, Tensor), "a packed row goes by its segments"
             dense = mask if mask.shape[0] == 1 else mask[sequences]
             rows = dense[:, :, mask.shape[2] - T :][:, :, queries, :U]
             yield Chunk(queries, slice(0, U), 0, rows)

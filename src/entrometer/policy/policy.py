@@ -16,7 +16,9 @@ from entrometer.calculus import Vector
 from entrometer.calculus.vectors import check_layout
 from entrometer.errors import InvalidValue
 from entrometer.policy.architectures import UnknownArchitecture, kind
+from entrometer.policy.fused_attention import shared_row
 from entrometer.policy.precision import Precision
+from entrometer.policy.shared_prompts import SharedPrompts
 
 _LOGIT_FACTORS = ("logit_scale", "lm_head_multiplier")
 """Settings by which Cohere's and Falcon's models multiply their logits."""
@@ -98,10 +100,15 @@ class Policy:
         return float(math.prod(factors) / divisor)
 
     def hidden(
-        self, input_ids: Int[Tensor, "B T"], **inputs: Tensor
+        self,
+        input_ids: Int[Tensor, "B T"],
+        *,
+        shared: SharedPrompts | None = None,
+        **inputs: Tensor,
     ) -> Float[Tensor, "B T C"]:
-        """Return the last hidden states."""
-        states = self.body(input_ids=input_ids, use_cache=False, **inputs)
+        """Return the last hidden states, of a row with `shared` prompts if given."""
+        with shared_row(self.base, shared):
+            states = self.body(input_ids=input_ids, use_cache=False, **inputs)
         return cast(Tensor, states.last_hidden_state)
 
     @property

@@ -44,12 +44,15 @@ from entrometer.policy.architectures import (
     require_known,
 )
 from entrometer.policy.attention import require_no_other_terms
-from entrometer.policy.attention_keys import Mask, allowed_keys
+from entrometer.policy.attention_keys import Mask, SharedKeys, allowed_keys
 from entrometer.policy.attention_tangents import attention_rule
+from entrometer.policy.fused_attention import shared_row
 from entrometer.policy.mixtures import ExpertsRule, Routed, RouterRule
 from entrometer.policy.module_tangents import gated_rule, norm_rule
 from entrometer.policy.parameter_tangents import ParameterTangents
 from entrometer.policy.policy import Policy
+from entrometer.policy.shared_attention import by_segments
+from entrometer.policy.shared_prompts import SharedPrompts
 
 _ATTENTION = "entrometer_tangents"
 
@@ -117,7 +120,11 @@ class TangentPropagator:
             )
 
     def hidden(
-        self, input_ids: Int[Tensor, "B T"], **inputs: Tensor
+        self,
+        input_ids: Int[Tensor, "B T"],
+        *,
+        shared: SharedPrompts | None = None,
+        **inputs: Tensor,
     ) -> Float[Tensor, "M B T C"]:
         """Return the last hidden states and their tangents along each direction."""
         body: Any = self.policy.body
@@ -132,7 +139,8 @@ class TangentPropagator:
         ]
         repeated = {name: x.repeat(self.blocks, 1) for name, x in inputs.items()}
         stack = torch.cat([embedded, *tangents])
-        states = body(inputs_embeds=stack, use_cache=False, **repeated)
+        with shared_row(self.policy.base, shared):
+            states = body(inputs_embeds=stack, use_cache=False, **repeated)
         return cast(Tensor, states.last_hidden_state.unflatten(0, (self.blocks, -1)))
 
 
@@ -220,11 +228,15 @@ def _attention(
     assert not dropout, "the model is in evaluation mode"
     blocks, sinks = module.__dict__["entrometer_blocks"]
     assert (s_aux is None) == (sinks is None), "the module's sinks are those passed on"
-    split = [x.unflatten(0, (blocks, -1)) for x in (query, key, value)]
     scale = query.shape[-1] ** -0.5 if scaling is None else scaling
-    q, k, v = split
-    out = attention_rule(q, k, v, attention_mask, scale, softcap, sinks)
-    return out.flatten(0, 1), None
+
+    def attend(q: Tensor, k: Tensor, v: Tensor, mask: Mask) -> Tensor:
+        q, k, v = (x.unflatten(0, (blocks, -1)) for x in (q, k, v))
+        return attention_rule(q, k, v, mask, scale, softcap, sinks).flatten(0, 1)
+
+    if isinstance(attention_mask, SharedKeys):
+        return by_segments(attend, query, key, value, attention_mask), None
+    return attend(query, key, value, attention_mask), None
 
 
 AttentionInterface.register(_ATTENTION, _attention)
