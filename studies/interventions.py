@@ -17,8 +17,8 @@ from studies.interventions_tables import tables
 HERE = Path(__file__).parent / "interventions"
 
 
-def config(update: str, minibatch: str, *names: str) -> CompareConfig:
-    """Interventions on one batch at each of four checkpoints; all if none is named."""
+def config(update: str, minibatch: str) -> CompareConfig:
+    """All interventions on one batch at each of four checkpoints."""
     return CompareConfig(
         checkpoints=checkpoints(8, 24, 40, 56),
         updates=(update,),
@@ -26,7 +26,6 @@ def config(update: str, minibatch: str, *names: str) -> CompareConfig:
         policy="smollm2",
         level="easy",
         batches=1,
-        interventions=names,
     )
 
 
@@ -36,8 +35,6 @@ CONFIGS = {
     "sampled": config("sampled-1", "1/1"),
     # The second half of it, after a real step on the first: ratios differ from 1.
     "stale": config("recorded", "2/2"),
-    # There, two remedies at their largest strength, as steps that are taken.
-    "strong": config("recorded", "2/2", "kl-cov:rho=0.02", "frontier:price=2"),
 }
 
 
@@ -49,7 +46,6 @@ def main(run: Path) -> None:
             settings,
             run=run / f"interventions-{name}",
             folder=HERE / name,
-            only=("outcomes",) if name == "strong" else (),
         )
         for name, settings in CONFIGS.items()
     }

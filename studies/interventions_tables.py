@@ -33,7 +33,7 @@ def committed() -> dict[str, CompareTables]:
     """The comparisons whose tables are kept here."""
     return {
         kind: committed_tables(HERE / kind, CompareTables)
-        for kind in ("recorded", "stale", "strong")
+        for kind in ("recorded", "stale")
     }
 
 
@@ -43,10 +43,7 @@ def tables(found: Found) -> str:
         *(_gains, by_chance, as_plain, agreements, ranks),
         *(_fixed, _frontier, _below),
     )
-    # Steps at two chosen strengths are no sample of remedies: they are only listed.
-    every = {kind: own for kind, own in found.items() if kind != "strong"}
-    strong = _gains({"stale, strong": found["strong"]})
-    return "\n\n".join((*(part(every) for part in parts), strong))
+    return "\n\n".join(part(found) for part in parts)
 
 
 def _tried(own: CompareTables, objective: str) -> list[Outcome]:
