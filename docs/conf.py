@@ -60,6 +60,7 @@ nitpick_ignore_regex = [
     (r"py:class", r"Mapping\[str"),
     # Results of functions, which their docstrings describe.
     (r"py:class", r"entrometer\..*\.(Interval|Predicted|ReadDump)"),
+    (r"py:class", r"entrometer\.policy\.shared_prompts\.(Bucket|Segment)"),
     # Type variables: the settings and tables of any experiment, any function or class
     # that makes a task, any loss of tokens.
     (r"py:class", r"entrometer\.experiments\.experiment\.(Config|Tables)"),

@@ -10,6 +10,7 @@ from entrometer.policy.precision import Precision as Precision
 from entrometer.policy.precision import float64_only as float64_only
 from entrometer.policy.sampling import eos_tokens as eos_tokens
 from entrometer.policy.sampling import sample as sample
+from entrometer.policy.shared_prompts import SharedPrompts as SharedPrompts
 from entrometer.policy.sources import SourceNotFound as SourceNotFound
 from entrometer.policy.sources import UnreadableSource as UnreadableSource
 from entrometer.policy.tiny import save_tiny as save_tiny
