@@ -15,9 +15,16 @@ from entrometer.experiments.kernel.config import KernelConfig
 from entrometer.experiments.measure.plan import plan as plan_measurement
 from entrometer.experiments.requests import Request, ShardedSum, Worker, sharded
 from entrometer.experiments.run import run_requests
-from entrometer.policy import load_checkpoint
+from entrometer.policy import fused_attention, load_checkpoint
 from entrometer.runs.columns import read_columns
 from tests.second_device import SecondDevice
+
+
+@pytest.fixture(autouse=True)
+def kernels_of_a_device(monkeypatch):
+    """Attend as on a device everywhere, so that both sides have the same bits."""
+    monkeypatch.setattr(fused_attention, "on_processor", lambda _: False)
+
 
 # Transformers asks for autocast of the device's kind, which this torch has not.
 pytestmark = pytest.mark.filterwarnings("ignore:User provided device_type of 'cuda'")

@@ -20,7 +20,6 @@ from typing import Any
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
-from torch.nn.attention.bias import causal_lower_right
 from torch.nn.functional import scaled_dot_product_attention
 from transformers import AttentionInterface, AttentionMaskInterface
 from transformers.masking_utils import ALL_MASK_ATTENTION_FUNCTIONS
@@ -92,7 +91,7 @@ def shared_attention(
     require_no_other_terms(other)
     assert not dropout, "the model is in evaluation mode"
     scale = query.shape[-1] ** -0.5 if scaling is None else scaling
-    if query.device.type == "cpu":
+    if on_processor(query):
         fused: Any = _Fused.apply
         return fused(query, key, value, attention_mask.row, scale), None
 
@@ -102,6 +101,11 @@ def shared_attention(
     return by_segments(attend, query, key, value, attention_mask), None
 
 
+def on_processor(x: Tensor) -> bool:
+    """Return whether a tensor is where torch's fused kernel of processors runs."""
+    return x.device.type == "cpu"
+
+
 def lower_right(
     query: Float[Tensor, "S H L C"],
     key: Float[Tensor, "S K U C"],
@@ -109,11 +113,15 @@ def lower_right(
     scale: float,
 ) -> Float[Tensor, "S L H C"]:
     """Return attention's output where the last query sees every key."""
+    L, U = query.shape[2], key.shape[2]
+    # One mask for all segments. torch's `causal_lower_right` needs none, but is a
+    # subclass of tensors, which checks of every operation cannot look into.
+    seen = torch.ones(L, U, dtype=torch.bool, device=query.device).tril(U - L)
     out = scaled_dot_product_attention(
         query,
         key,
         value,
-        attn_mask=causal_lower_right(query.shape[2], key.shape[2]),
+        attn_mask=seen,
         scale=scale,
         enable_gqa=True,
     )
