@@ -62,14 +62,20 @@ def headline() -> tuple[list[Check], dict[str, Any]]:
     return checks, figures
 
 
-def adam_like(policy: Policy, rollouts: Rollouts) -> dict[str, torch.Tensor]:
-    """The first AdamW update of a Dr-GRPO step, with rewards drawn by a coin."""
+def coin_loss(rollouts: Rollouts, groups: tuple[int, int]) -> GradientWeights:
+    """Dr-GRPO's token weights, with rewards drawn by a coin."""
     rng = np.random.default_rng(1)
-    rewards = torch.as_tensor(rng.integers(0, 2, size=(PROMPTS, GROUP)).astype(float))
+    rewards = torch.as_tensor(rng.integers(0, 2, size=groups).astype(float))
     A = centred_advantages(rewards).flatten().numpy() / (rollouts.count * LIMIT)
     columns = layout(rollouts).spread(-A)
-    loss = GradientWeights(S=columns, H=np.zeros_like(columns))
-    gradient = passes.vjp(policy, rollouts, loss).gradient
+    return GradientWeights(S=columns, H=np.zeros_like(columns))
+
+
+def adam_like(
+    policy: Policy, rollouts: Rollouts, groups: tuple[int, int] = (PROMPTS, GROUP)
+) -> dict[str, torch.Tensor]:
+    """The first AdamW update of a Dr-GRPO step, with rewards drawn by a coin."""
+    gradient = passes.vjp(policy, rollouts, coin_loss(rollouts, groups)).gradient
     theta = policy.trained()
     hyper = calculus.AdamWHyperparameters((0.9, 0.999), 1e-8, dict.fromkeys(theta, 0.0))
     step = calculus.adamw_update(

@@ -93,3 +93,11 @@ def test_fresh_responses_to_own_prompts_need_a_reward(copied, tmp_path):
         preflight(MeasureConfig(**settings))
     with pytest.raises(InvalidValue, match="which grades responses"):
         preflight(MeasureConfig(**settings), of_steps=False)
+
+
+def test_mixed_precision_needs_an_adapter(trained, tmp_path):
+    preflight(config(trained / "checkpoint-2", precision="mixed"))
+    for name in ("config.json", "model.safetensors", "optimizer.pt"):
+        (tmp_path / name).write_text("{}")
+    with pytest.raises(InvalidValue, match="expected an adapter for --precision mixed"):
+        preflight(config(tmp_path, precision="mixed"))

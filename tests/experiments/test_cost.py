@@ -31,8 +31,9 @@ TIMING = Timing(
     sequence=10,
     parameters=1000,
     trained=100,
-    kept_per_token=7,
+    kept_per_token=56,
     item_bytes=8,
+    weight_bytes=2300,
 )
 RATE = Rate(fixed=0.5, per_cost=0.25, first=2.0)
 
@@ -156,8 +157,8 @@ def test_memory_counts_weights_vectors_and_activations(config, tmp_path, priced)
     recorded = CONFIG.prompts
     # Two moments, a step, and the rows of an update's prompts twice; 8 bytes each.
     assert memory.vectors == 8 * 100 * (2 + 2 + 2 * max(recorded, 5))
-    assert memory.weights == 8 * 1000
-    assert memory.activations == 8 * 7 * 4096
+    assert memory.weights == 2300
+    assert memory.activations == 56 * 4096
 
 
 def test_a_rate_is_fitted_by_relative_errors():

@@ -42,7 +42,7 @@ def load(
         path: The directory.
         base: Base model of an adapter; by default what the training's config.json or
             else the adapter's own config names.
-        precision: `float32`, `float64` or `bfloat16`.
+        precision: `float32`, `float64`, `bfloat16` or `mixed`.
         device: Device of the policy.
     """
     from entrometer.policy import load_checkpoint

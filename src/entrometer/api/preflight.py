@@ -79,7 +79,14 @@ def _require_checkpoint(
             "train without save_only_model, or convert a sharded checkpoint with "
             "`entrometer import`"
         )
-    if (path / "adapter_config.json").is_file() and config.policy is None:
+    adapted = (path / "adapter_config.json").is_file()
+    if config.precision == "mixed" and not adapted:
+        raise InvalidValue(
+            "expected an adapter for --precision mixed, which holds frozen weights in "
+            f"bfloat16, got the model {path}, whose parameters are all trained; leave "
+            "--precision out"
+        )
+    if adapted and config.policy is None:
         base = read_json(path / "adapter_config.json").get("base_model_name_or_path")
         # A name is looked up in the cache when the model is loaded.
         named = base if isinstance(base, str) and base[:1] in "/.~" else None

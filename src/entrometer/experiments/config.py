@@ -11,7 +11,7 @@ from entrometer.runs.updates import steps_taken
 from entrometer.tasks.own import OWN
 from entrometer.tasks.registry import Split
 
-PrecisionName = Literal["float32", "float64", "bfloat16"]
+PrecisionName = Literal["float32", "float64", "bfloat16", "mixed"]
 
 _FARTHEST = 4
 """Later updates are looked for among so many times as many as are needed."""
@@ -57,7 +57,8 @@ class CheckpointConfig:
     """Length limit of a response, in tokens; the Dr-GRPO loss divides by it."""
 
     precision: PrecisionName = "float32"
-    """Precision of the computation; with `float64`, sampling is still in float32."""
+    """Precision of the computation; with `float64`, sampling is still in float32.
+    `mixed`, for large models with an adapter, holds frozen weights in bfloat16."""
 
     seed: int = 0
     """Seed of all that is drawn, except update batches `sampled-N`."""

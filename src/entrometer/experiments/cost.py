@@ -84,8 +84,10 @@ class Timing:
     parameters: int  #: Number of parameters of the model.
     trained: int  #: Number of parameters that are trained.
     kept_per_token: int
-    """Elements that the layers keep per token for a backward pass."""
-    item_bytes: int  #: Bytes of one parameter.
+    """Bytes that the layers keep per token for a backward pass."""
+    item_bytes: int  #: Bytes of one trained parameter.
+    weight_bytes: int
+    """Bytes of all parameters; frozen ones may be narrower than trained ones."""
 
     def memory(self, requests: Iterable[Request]) -> Memory:
         """Return the peak memory of a worker that runs these requests.
@@ -98,9 +100,9 @@ class Timing:
         most = max((r.vectors(vector) for r in requests), default=0)
         tokens = max(TOKEN_BUDGET, self.sequence)
         return Memory(
-            weights=float(self.parameters * self.item_bytes),
+            weights=float(self.weight_bytes),
             vectors=float((2 + most) * vector),
-            activations=float(tokens * self.kept_per_token * self.item_bytes),
+            activations=float(tokens * self.kept_per_token),
         )
 
 
@@ -309,19 +311,27 @@ def _steady(work: Callable[[], object]) -> float:
     return once if once > _QUICK else min(once, seconds_of(work), seconds_of(work))
 
 
-def _sizes(policy: Policy) -> tuple[int, int, int, int]:
-    # Parameters, trained parameters, elements kept per token, bytes per element.
+def _sizes(policy: Policy) -> tuple[int, int, int, int, int]:
+    # Parameters, trained parameters, bytes kept per token, bytes of a trained
+    # parameter and of all.
     config: Any = policy.base.config
     width, heads = config.hidden_size, config.num_attention_heads
     head = getattr(config, "head_dim", None) or width // heads
     kv_heads = getattr(config, "num_key_value_heads", None) or heads
     feed_forward = getattr(config, "intermediate_size", None) or 4 * width
     # A layer keeps the inputs of its norms and products, its queries, keys, values and
-    # their mix, and both sides of its gate.
-    kept = 8 * width + 2 * (heads + 2 * kv_heads) * head + 4 * feed_forward
+    # their mix, and both sides of its gate. In mixed precision all but the first, which
+    # belong to the residual stream, are as narrow as the frozen weights.
+    precision = policy.precision
+    stream, products = 8 * width, 2 * (heads + 2 * kv_heads) * head + 4 * feed_forward
+    kept = (
+        stream * precision.dtype.itemsize + products * precision.frozen_dtype.itemsize
+    )
+    parameters = list(policy.model.parameters())
     return (
-        sum(p.numel() for p in policy.model.parameters()),
+        sum(p.numel() for p in parameters),
         sum(p.numel() for p in policy.trained().values()),
         config.num_hidden_layers * kept,
-        policy.precision.dtype.itemsize,
+        precision.dtype.itemsize,
+        sum(p.numel() * p.element_size() for p in parameters),
     )

@@ -23,6 +23,7 @@ from entrometer.policy.architectures import UnknownArchitecture
 from entrometer.policy.attention import ATTENTION
 from entrometer.policy.mixtures import DIFFERENTIABLE
 from entrometer.policy.policy import Policy
+from entrometer.policy.products import narrowed_products
 from entrometer.policy.tangents import tangent_rules
 from entrometer.runs.rollouts import Rollouts
 
@@ -153,6 +154,8 @@ def _tangent_hidden(
                 _compare_with_forward_mode(policy, directions[0])
                 checked.update(directions[0])
             hidden = stack.enter_context(tangent_rules(policy, directions)).hidden
+            # Not in the comparison above, which is of rules and not of rounding.
+            stack.enter_context(narrowed_products())
         except UnknownArchitecture:
             stack.enter_context(differentiable(policy))
             yield (lambda b: _forward_mode(policy, directions, b)), "forward-mode AD"

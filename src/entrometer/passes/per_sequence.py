@@ -21,6 +21,7 @@ from entrometer.policy.adapted_linear import (
     is_adapted,
     merged_adapters,
 )
+from entrometer.policy.mixed import bfloat16_products
 from entrometer.policy.policy import Policy
 from entrometer.runs.rollouts import Rollouts
 
@@ -62,6 +63,7 @@ def per_sequence(
         gradients: dict[str, Tensor] = {}
         with (
             merged_adapters(policy),
+            bfloat16_products(policy),
             _captured(policy, gradients, names),
             torch.enable_grad(),
         ):
@@ -153,11 +155,15 @@ def _hook(
         # One batched product contracts the tokens of each sequence.
         def on_gradient(y_BTO: Tensor) -> None:
             with torch.no_grad():
+                # In mixed precision activations are narrower than adapters. In
+                # DeepSeek's latent attention they have an axis of heads.
+                y_BTO = y_BTO.to(B_OR).flatten(1, -2)
+                x = x_BTI.to(A_RI).flatten(1, -2)
                 if wants_A:
                     down_BTR = (y_BTO @ B_OR).mul_(s)
-                    into[name_A] = down_BTR.mT @ x_BTI
+                    into[name_A] = down_BTR.mT @ x
                 if wants_B:
-                    up_BTR = (x_BTI @ A_RI.T).mul_(s)
+                    up_BTR = (x @ A_RI.T).mul_(s)
                     into[name_B] = y_BTO.mT @ up_BTR
 
         if wants_A or wants_B:

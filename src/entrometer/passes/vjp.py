@@ -18,6 +18,7 @@ from entrometer.estimators import GradientWeights, Tables
 from entrometer.passes.batches import TOKEN_BUDGET, Padding
 from entrometer.passes.forward import head_of, policy_batches, require_differentiable
 from entrometer.policy.adapted_linear import merged_adapters
+from entrometer.policy.mixed import bfloat16_products
 from entrometer.policy.policy import Policy
 from entrometer.runs.rollouts import Rollouts
 
@@ -83,7 +84,7 @@ def vjps(
     gradients = [zeros_like(policy.trained()) for _ in weights]
     head_name = policy.head_name
     S, H = np.empty((2, rollouts.tokens))
-    with merged_adapters(policy):
+    with merged_adapters(policy), bfloat16_products(policy):
         for batch in policy_batches(policy, rollouts, budget, padding):
             with torch.enable_grad():
                 h = policy.hidden(batch.input_ids, **batch.inputs)

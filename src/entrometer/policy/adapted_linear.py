@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from entrometer.policy.architectures import UnknownArchitecture, kind
 from entrometer.policy.policy import Policy
+from entrometer.policy.products import product
 
 AdapterTangent = tuple[Tensor, Tensor]  #: $(\dot A, \dot B)$ along one direction.
 
@@ -86,10 +87,15 @@ class LinearRule:
         self.bias = None if layer.bias is None else layer.bias.detach()
         self.tangents = tangents
         self.down: Tensor | None = None
+        # Merged into a weight of lower precision, most of the adapter would be lost.
+        self.apart: tuple[Tensor, Tensor] | None = None
         if not is_adapted(module):
             return
         A_RI, B_OR, s = adapter(module)
-        self.W_OI = torch.addmm(self.W_OI, B_OR, A_RI, alpha=s)
+        if self.W_OI.dtype == A_RI.dtype:
+            self.W_OI = torch.addmm(self.W_OI, B_OR, A_RI, alpha=s)
+        else:
+            self.apart = A_RI, s * B_OR
         halves = [t.adapter for t in tangents if t.adapter is not None]
         assert len(halves) in (0, len(tangents)), "all directions have both factors"
         if halves:
@@ -99,7 +105,10 @@ class LinearRule:
 
     def __call__(self, x: Float[Tensor, "M N I"]) -> Float[Tensor, "M N O"]:
         """Return the output in block 0 and its tangents in the others."""
-        y = nn.functional.linear(x, self.W_OI)
+        y = product(x, self.W_OI.T).to(x.dtype)
+        if self.apart is not None:
+            A_RI, B_OR = self.apart
+            y.flatten(0, 1).addmm_(x.flatten(0, 1) @ A_RI.T, B_OR.T)
         if self.bias is not None:
             y[0] += self.bias
         if self.down is not None:
@@ -144,6 +153,8 @@ def _merged_forward(module: Any) -> Any:
     A_RI, B_OR = adapter_parameters(module).values()
     _, _, s = adapter(module)
     layer = module.base_layer
+    if layer.weight.dtype != A_RI.dtype:
+        return _unmerged_forward(layer, A_RI, B_OR, s)
     W_OI = torch.addmm(layer.weight.detach(), B_OR.detach(), A_RI.detach(), alpha=s)
 
     def forward(_: nn.Module, x: Tensor) -> Tensor:
@@ -152,6 +163,49 @@ def _merged_forward(module: Any) -> Any:
         return y if layer.bias is None else y + layer.bias
 
     return forward
+
+
+def _unmerged_forward(layer: Any, A_RI: Tensor, B_OR: Tensor, s: float) -> Any:
+    def forward(_: nn.Module, x: Tensor) -> Tensor:
+        apply: Any = _UnmergedLinear.apply
+        y: Tensor = apply(x, A_RI, B_OR, layer.weight.detach(), s)
+        return y if layer.bias is None else (y + layer.bias).to(y.dtype)
+
+    return forward
+
+
+class _UnmergedLinear(torch.autograd.Function):
+    # y = Wx + sB(Ax), with W in bfloat16 and A, B in float32. A widened W would stay in
+    # the graph, so its products are in bfloat16.
+
+    @staticmethod
+    def forward(
+        ctx: Any, x: Tensor, A_RI: Tensor, B_OR: Tensor, W_OI: Tensor, s: float
+    ) -> Tensor:
+        # In the precision in which x comes, so that the graph has no wide copy of it.
+        ctx.save_for_backward(x, A_RI, B_OR, W_OI)
+        ctx.s = s
+        y = nn.functional.linear(x.to(W_OI.dtype), W_OI)
+        low = x.to(A_RI.dtype) @ A_RI.T
+        y = y.add(low @ B_OR.T, alpha=s)
+        # The graph keeps what layers make that widen their input, such as both sides of
+        # a gate. Other outputs are summed or rotated, of which it keeps nothing.
+        return y.to(W_OI.dtype) if len(W_OI) > W_OI.shape[1] else y
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
+        x, A_RI, B_OR, W_OI = ctx.saved_tensors
+        y_bar = gradient.to(A_RI.dtype)
+        low_bar = (y_bar @ B_OR).mul_(ctx.s)
+        x_bar = A_bar = B_bar = None
+        if ctx.needs_input_grad[0]:
+            x_bar = (gradient.to(W_OI.dtype) @ W_OI + low_bar @ A_RI).to(x.dtype)
+        x = x.to(A_RI.dtype).flatten(0, -2)
+        if ctx.needs_input_grad[1]:
+            A_bar = low_bar.flatten(0, -2).T @ x
+        if ctx.needs_input_grad[2]:
+            B_bar = y_bar.flatten(0, -2).T @ (x @ A_RI.T).mul_(ctx.s)
+        return x_bar, A_bar, B_bar, None, None
 
 
 class _AdaptedLinear(torch.autograd.Function):

@@ -2,7 +2,7 @@
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from reprlib import repr as shown
 from typing import Any
@@ -15,7 +15,7 @@ from peft import (
     set_peft_model_state_dict,
 )
 from safetensors.torch import load_file
-from torch import Generator, nn
+from torch import Generator, Tensor, nn
 
 from entrometer.errors import InvalidValue
 from entrometer.policy.policy import Policy
@@ -110,7 +110,9 @@ def put_adapter(model: nn.Module, directory: Path) -> nn.Module:
         state = get_peft_model_state_dict(adapted, save_embedding_layers=with_base)
         reason = _misfit({n: tuple(w.shape) for n, w in state.items()}, shapes)
         if reason is None:
-            set_peft_model_state_dict(adapted, load_file(file), low_cpu_mem_usage=True)
+            stored = load_file(file)
+            set_peft_model_state_dict(adapted, stored, low_cpu_mem_usage=True)
+            _restore(adapted, stored, with_base)
             if not any(p.is_meta for p in adapted.parameters()):
                 return adapted
             reason = "not every weight of the adapter is in the file"
@@ -120,6 +122,16 @@ def put_adapter(model: nn.Module, directory: Path) -> nn.Module:
         f"{directory}: the adapter does not fit {type(model).__name__} "
         f"({reason}). Name the model that it was trained on as `base`."
     )
+
+
+def _restore(adapted: nn.Module, stored: Mapping[str, Tensor], with_base: bool) -> None:
+    """Give an adapter its stored weights, in the precision in which they are stored."""
+    # PEFT has rounded them to the precision of the layers that they adapt.
+    own = {p.data_ptr(): p for p in adapted.parameters() if not p.is_meta}
+    state = get_peft_model_state_dict(adapted, save_embedding_layers=with_base)
+    for name, held in state.items():
+        if not held.is_meta and held.dtype != stored[name].dtype:
+            own[held.data_ptr()].data = stored[name]
 
 
 def add_adapter(

@@ -16,6 +16,7 @@ from transformers.utils import logging as progress
 from entrometer.policy.adapter import CONFIG as ADAPTER_CONFIG
 from entrometer.policy.adapter import base_of, put_adapter
 from entrometer.policy.attention import ATTENTION
+from entrometer.policy.mixed import require_adapter
 from entrometer.policy.policy import Policy
 from entrometer.policy.precision import Precision, as_device, as_precision, ready
 from entrometer.policy.sources import (
@@ -56,10 +57,15 @@ def load_policy(
             name of a complete model in the cache; or "owner/name@<40 hex digits>".
         base: Model below an adapter, if not the one that the adapter recorded. A
             tokenizer that `source` lacks is taken from here too.
-        precision: Precision to compute in. Stored weights are widened or rounded to it.
+        precision: Precision to compute in. Stored weights are widened or rounded to it;
+            with `mixed`, which needs an adapter, the frozen ones to bfloat16.
         device: Device to compute on.
     """
     precision, device = as_precision(precision), as_device(device)
+    if precision is Precision.MIXED:
+        # Before a large model is read.
+        adapted = source != TINY and _is_adapter(find_directory(source))
+        require_adapter(adapted, str(source))
     model = ready(_load_model(source, base, precision), precision, device)
     _require_finite(source, model)
     return Policy(model, load_tokenizer(source, base), precision, str(source))
@@ -137,7 +143,7 @@ def _from_transformers(
     try:
         model, info = automatic.from_pretrained(
             directory,
-            dtype=precision.dtype,
+            dtype=precision.frozen_dtype,
             # Given, so that nothing in the config can choose another.
             attn_implementation=_attention(config),
             output_loading_info=True,

@@ -20,6 +20,7 @@ from torch.func import functional_call, jvp
 from transformers.integrations.moe import ALL_EXPERTS_FUNCTIONS
 
 from entrometer.policy.adapted_parameters import MovedParameter
+from entrometer.policy.products import product
 
 DIFFERENTIABLE = "entrometer"  #: Name under which transformers finds `experts`.
 
@@ -59,7 +60,7 @@ def _by_expert(chosen: Int[Tensor, "N K"]) -> Iterator[tuple[int, Tensor]]:
 
 
 def _linear(module: Any, name: str, expert: int, x: Tensor) -> Tensor:
-    y = x @ _matrix(module, getattr(module, name)[expert])
+    y = product(x, _matrix(module, getattr(module, name)[expert]))
     return y + getattr(module, f"{name}_bias")[expert] if module.has_bias else y
 
 
@@ -101,7 +102,7 @@ class ExpertsRule:
         self, name: str, expert: int, x: Float[Tensor, "M n I"]
     ) -> Float[Tensor, "M n O"]:
         W, dW = self.parameters[name].of(expert)
-        y = x @ _matrix(self.module, W)
+        y = product(x, _matrix(self.module, W)).to(x.dtype)
         for dy, moved in zip(y[1:], dW, strict=True):
             if moved is not None:
                 dy.addmm_(x[0], _matrix(self.module, moved))

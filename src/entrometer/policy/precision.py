@@ -13,6 +13,7 @@ from torch.utils._pytree import tree_leaves
 
 from entrometer.errors import EntrometerError, InvalidValue, nearest_name
 from entrometer.policy.float64 import true_float64
+from entrometer.policy.mixed import mixed
 
 
 class Precision(StrEnum):
@@ -21,11 +22,19 @@ class Precision(StrEnum):
     FLOAT32 = "float32"  #: The default.
     FLOAT64 = "float64"  #: Not one operation below it, or the model is refused.
     BFLOAT16 = "bfloat16"  #: Precision of most stored models; to measure cost only.
+    MIXED = "mixed"
+    """Frozen matrices in bfloat16, an adapter in float32; for large models."""
 
     @property
     def dtype(self) -> torch.dtype:
-        """Type of the weights."""
-        return cast(torch.dtype, getattr(torch, self.value))
+        """Type of the trained parameters, and of directions and gradients in them."""
+        name = "float32" if self is Precision.MIXED else self.value
+        return cast(torch.dtype, getattr(torch, name))
+
+    @property
+    def frozen_dtype(self) -> torch.dtype:
+        """Type of the frozen weights."""
+        return torch.bfloat16 if self is Precision.MIXED else self.dtype
 
 
 def as_precision(precision: Precision | str) -> Precision:
@@ -69,6 +78,8 @@ def ready(
         # end token too, the two would disagree; so it becomes a row like the others.
         if isinstance(module, nn.Embedding):
             module.padding_idx = None
+    if precision is Precision.MIXED:
+        return mixed(model).to(device).eval()
     # Parameters only: buffers such as rotary frequencies stay in float32, as
     # transformers keeps them, unless true float64 replaces them.
     for p in model.parameters():

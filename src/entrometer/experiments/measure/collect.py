@@ -146,7 +146,7 @@ def terms(effect: UpdateEffect) -> Iterator[Term]:
             relative = np.abs(etas * slope.value - value) / np.abs(value)
         fitted = _linear_range(etas, relative, star.value if star else math.nan)
         law = power_law(etas[fitted], value[fitted])
-        rounding = effect.change(estimator, per, batch.again)
+        rounding = effect.rounding(estimator, per)
         yield Term(
             **effect.labels(estimator, per),
             step=batch.point.steps,
@@ -167,7 +167,9 @@ def terms(effect: UpdateEffect) -> Iterator[Term]:
             smallest_eta=_smallest(etas, relative),
             halved_eta=_halved(etas, observed, batch.responses.count),
             # A mean that happens to be near 0 would understate the rounding.
-            floor=max(abs(rounding.value), rounding.standard_error),
+            floor=math.nan
+            if rounding is None
+            else max(abs(rounding.value), rounding.standard_error),
         )
 
 

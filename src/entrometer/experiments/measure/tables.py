@@ -111,7 +111,32 @@ class UpdateEffect:
         if self.second_order is None:
             return None
         tables, tangents, curvatures = self.second_order
-        r, K = self.batch.responses, tables.S.size
+        responses, estimator = self._first(estimator, tables.S.size)
+        sums = quadratic_statistics(
+            responses, tables, tangents, curvatures, **estimator.options
+        )
+        return linear_term(sums, per=per), quadratic_term(sums, per=per)
+
+    def rounding(self, estimator: Estimator, per: Per) -> Linearised | None:
+        """Return the change between two computations of the same S and H.
+
+        None if S and H were computed in only one way.
+        """
+        if self.batch.point.subject.precision != "mixed":
+            return self.change(estimator, per, self.batch.again)
+        # There the pass along directions has products in bfloat16, which finite changes
+        # have not. The second-order pass has none either.
+        if self.second_order is None:
+            return None
+        again = self.second_order[0]
+        responses, estimator = self._first(estimator, again.S.size)
+        here = Tables(*(x[: again.S.size] for x in self.batch.here))
+        sums = change_statistics(responses, here, again, **estimator.options)
+        return entropy_change(sums, per=per)
+
+    def _first(self, estimator: Estimator, K: int) -> tuple[Responses, Estimator]:
+        """Return the responses with the first K tokens, and the estimator for them."""
+        r = self.batch.responses
         # Shards hold whole responses, so the first K tokens end with a response.
         count = int(np.searchsorted(r.start, K))
         responses = Responses(prompt=r.prompt[:count], start=r.start[: count + 1])
@@ -120,10 +145,7 @@ class UpdateEffect:
         if estimator.baseline is not None:
             first = Baseline(*(x[:K] for x in estimator.baseline))
             estimator = estimator._replace(baseline=first)
-        sums = quadratic_statistics(
-            responses, tables, tangents, curvatures, **estimator.options
-        )
-        return linear_term(sums, per=per), quadratic_term(sums, per=per)
+        return responses, estimator
 
 
 def read_evaluation_batch(point: CheckpointPlan, store: Path) -> EvaluationBatch:

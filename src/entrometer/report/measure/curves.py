@@ -28,7 +28,7 @@ MeasureRun = FinishedRun[MeasureTables]
 Rated = TypeVar("Rated", Change, ErrorStudy, Needed)
 
 _WEIGHTINGS = ("per_decision", "doubly_robust", "sequence")
-_PRECISIONS = ("float64", "float32", "bfloat16")
+_PRECISIONS = ("float64", "float32", "mixed", "bfloat16")
 _SUBJECT = ("run", "checkpoint", "update", "precision")
 _NEAR = 2.0
 """Largest factor between a learning rate and the one that stands for it."""

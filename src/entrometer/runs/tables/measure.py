@@ -92,7 +92,8 @@ class Term(OfUpdate):
     halved_eta: float
     """Learning rate that halves the effective sample; NaN if none of the sweep does."""
     floor: float
-    """Rounding error: change between two passes with equal parameters, or its error."""
+    """Rounding error: change between two passes with equal parameters, or its error;
+    NaN in mixed precision without curvature, which is then the second pass."""
 
 
 @dataclass(frozen=True, kw_only=True)
