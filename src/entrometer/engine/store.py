@@ -69,13 +69,13 @@ def verified(store: Path) -> Verified:
     return found
 
 
-def garbage(store: Path, now: float | None = None) -> list[Path]:
+def garbage(store: Path) -> list[Path]:
     """Return the files that no pass and no run reads, and that nothing is writing.
 
     Pieces of a result that is there, snapshots of a sum that is there, and unfinished
     files that are older than `ABANDONED_SECONDS`.
     """
-    now = time.time() if now is None else now
+    now = time.time()
     names = set(_names(store))
     whole = {row.name: row.part_of for row in read_log(store)}
     found = []
