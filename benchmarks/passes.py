@@ -97,7 +97,7 @@ def bare_forward(policy: Policy, rollouts: Rollouts) -> Job:
 def body_and_head(policy: Policy, rollouts: Rollouts) -> Job:
     """A stricter base: the layers as PEFT runs them, then our head on scored tokens."""
     prepared = list(batches(rollouts, device=policy.device))
-    head = head_of(policy, rollouts)
+    head = head_of(policy, rollouts)()
 
     def job() -> None:
         with torch.no_grad():

@@ -10,6 +10,7 @@ import torch
 from jaxtyping import Float64
 from torch import Tensor
 
+from entrometer.calculus.sharded import mesh_of, rows_of, sum_over
 from entrometer.errors import MissingKey, ShapeMismatch, nearest_name
 
 Vector: TypeAlias = Mapping[str, Tensor]
@@ -61,28 +62,38 @@ def check_layout(expected: Vector, got: Vector) -> None:
     """Raise unless `got` has the names and the shapes of `expected`."""
     check_names(expected, got)
     for name, tensor in expected.items():
-        if tensor.shape != got[name].shape:
+        other = got[name]
+        if tensor.shape != other.shape:
             raise ShapeMismatch(
                 f"parameter {name!r}: expected shape {tuple(tensor.shape)}, got "
-                f"{tuple(got[name].shape)}: build both vectors from the same model."
+                f"{tuple(other.shape)}: build both vectors from the same model."
+            )
+        if mesh_of(tensor) != mesh_of(other):
+            raise ShapeMismatch(
+                f"parameter {name!r}: expected both tensors in the shards of one group "
+                "of processes, or both whole, got one of each: read both for the same "
+                "group."
             )
 
 
 def dot(a: Vector, b: Vector) -> Float64[Tensor, ""]:
     r"""Return the inner product $\sum_j a_j b_j$, multiplied and summed in float64.
 
-    The result is on the device of the first tensor.
+    The result is on the device of the first tensor. Of vectors in shards, all processes
+    of their group return it.
     """
     check_layout(a, b)
-    total = torch.zeros((), dtype=torch.float64)
+    total, mesh = torch.zeros((), dtype=torch.float64), None
     for name in a:
-        chunks_a = torch.split(a[name].reshape(-1), _CHUNK)
-        chunks_b = torch.split(b[name].reshape(-1), _CHUNK)
+        here, other = a[name], b[name]
+        mesh = mesh_of(here)
+        chunks_a = torch.split(rows_of(here).reshape(-1), _CHUNK)
+        chunks_b = torch.split(rows_of(other).reshape(-1), _CHUNK)
         for x, y in zip(chunks_a, chunks_b, strict=True):
             part = torch.dot(x.to(torch.float64), y.to(torch.float64))
             # A model may be spread over devices; 0-d tensors are cheap to move.
             total = part + total.to(part.device)
-    return total.to(next(iter(a.values())).device) if a else total
+    return sum_over(mesh, total.to(next(iter(a.values())).device)) if a else total
 
 
 def norm(a: Vector) -> Float64[Tensor, ""]:

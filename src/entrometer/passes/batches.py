@@ -55,6 +55,16 @@ class Batch(NamedTuple):
     shared: SharedPrompts | None = None
     """What the packed row consists of; None if each sequence has a row."""
 
+    together: Int[np.ndarray, " K"] | None = None
+    """Columns of all batches that a group of processes computes at once; None alone."""
+
+    def unscored(self) -> "Batch":
+        """Return the batch without anything scored in it."""
+        none = self.scored[:0]
+        return self._replace(
+            scored=none, targets=none, rows=self.rows[:0], columns=self.columns[:0]
+        )
+
     @property
     def inputs(self) -> dict[str, Any]:
         """Inputs of `Policy.hidden` besides the token ids."""

@@ -4,14 +4,16 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from entrometer.calculus import Vector
+from entrometer.calculus.sharded import sum_over
 from entrometer.passes.batches import TOKEN_BUDGET
-from entrometer.passes.forward import policy_batches
+from entrometer.passes.forward import own_batches
 from entrometer.policy.architectures import ROUTERS, kind
 from entrometer.policy.policy import Policy, moved
 from entrometer.runs.rollouts import Rollouts
@@ -40,16 +42,21 @@ def changed_choices(
     with moved(policy, direction, eta) as there:
         after = _choices(there, rollouts, budget)
     pairs = zip(before, after, strict=True)
-    return float(torch.cat([(a != b).any(-1) for a, b in pairs]).double().mean())
+    differs = torch.cat([(a != b).any(-1) for a, b in pairs]).double()
+    # Summed, because processes of a group have other batches.
+    counts = torch.stack([differs.sum(), differs.new_tensor(differs.numel())])
+    changed, all_choices = sum_over(policy.mesh, counts).tolist()
+    return float(changed / all_choices)
 
 
 def _choices(policy: Policy, rollouts: Rollouts, budget: int) -> list[Tensor]:
     """Return the experts of each scored token, in order, by batch and layer."""
     found: list[Tensor] = []
     with torch.no_grad():
-        for batch in policy_batches(policy, rollouts, budget):
+        for batch in own_batches(policy, rollouts, budget):
+            hidden = partial(policy.hidden, batch.input_ids, **batch.inputs)
             with _recorded(policy) as layers:
-                policy.hidden(batch.input_ids, **batch.inputs)
+                policy.within(hidden)
             found += [chosen[batch.scored] for chosen in layers]
     return found
 

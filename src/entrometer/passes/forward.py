@@ -2,7 +2,9 @@
 
 # Axes: K tokens of all responses (layout: Responses).
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
+from itertools import islice
 from typing import NamedTuple
 from weakref import WeakSet
 
@@ -12,12 +14,14 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from entrometer.calculus import Vector
+from entrometer.calculus.sharded import mesh_of, sum_over
 from entrometer.errors import InvalidValue, MissingKey, ShapeMismatch, nearest_name
 from entrometer.estimators import Tables
 from entrometer.passes.batches import TOKEN_BUDGET, Batch, Padding, batches
 from entrometer.passes.head import VocabularyHead
 from entrometer.policy.architectures import KNOWN, UnknownArchitecture, kind
 from entrometer.policy.policy import Policy, moved, require_unmerged
+from entrometer.policy.sharding import from_weights
 from entrometer.runs.rollouts import Rollouts
 
 
@@ -32,14 +36,18 @@ def forward(
 
     At the temperature that the rollouts were sampled with, which is part of the policy.
     """
-    head = head_of(policy, rollouts)
-    S, H = np.empty((2, rollouts.tokens))
+    make_head = head_of(policy, rollouts)
+
+    def scored(batch: Batch) -> tuple[Tensor, Tensor]:
+        head = make_head()
+        h = batch.at_scored(policy.hidden(batch.input_ids, **batch.inputs))
+        return head.forward(h.to(head.weight), batch.targets)
+
+    columns = Columns(policy, rollouts, 2)
     with torch.no_grad():
-        for batch in policy_batches(policy, rollouts, budget, padding):
-            h = batch.at_scored(policy.hidden(batch.input_ids, **batch.inputs))
-            S_N, H_N = head.forward(h.to(head.weight), batch.targets)
-            S[batch.columns], H[batch.columns] = S_N.cpu(), H_N.cpu()
-    return Tables(S=S, H=H)
+        for batch in own_batches(policy, rollouts, budget, padding):
+            columns.fill(batch, policy.within(partial(scored, batch)))
+    return Tables(*columns.filled())
 
 
 def forward_along(
@@ -81,15 +89,58 @@ def concentration(
     `tabular_softmax` needs the second besides S and H: one step on the logit of a token
     takes probability from all others in proportion to theirs.
     """
-    head = head_of(policy, rollouts)
-    columns = np.empty((2, rollouts.tokens))
+    make_head = head_of(policy, rollouts)
+
+    def sums(batch: Batch) -> tuple[Tensor, Tensor]:
+        head = make_head()
+        h = batch.at_scored(policy.hidden(batch.input_ids, **batch.inputs))
+        return head.concentration(h.to(head.weight))
+
+    columns = Columns(policy, rollouts, 2)
     with torch.no_grad():
-        for batch in policy_batches(policy, rollouts, budget, padding):
-            h = batch.at_scored(policy.hidden(batch.input_ids, **batch.inputs))
-            sums = head.concentration(h.to(head.weight))
-            for column, values in zip(columns, sums, strict=True):
-                column[batch.columns] = values.cpu()
-    return Concentration(*columns)
+        for batch in own_batches(policy, rollouts, budget, padding):
+            columns.fill(batch, policy.within(partial(sums, batch)))
+    return Concentration(*columns.filled())
+
+
+class Columns:
+    """Numbers of each response token, filled batch by batch by a group's processes."""
+
+    def __init__(self, policy: Policy, rollouts: Rollouts, count: int) -> None:
+        self._mesh, self._device = policy.mesh, policy.device
+        self._values = np.zeros((count, rollouts.tokens))
+
+    def fill(self, batch: Batch, values: Iterable[Tensor]) -> None:
+        """Set the numbers of a batch's tokens, one tensor per column."""
+        for column, some in zip(self._values, values, strict=True):
+            column[batch.columns] = some.cpu()
+
+    def filled(self) -> Float[np.ndarray, "columns K"]:
+        """Return the columns once every process has filled those of its batches."""
+        if self._mesh is None:
+            return self._values
+        # Zeros elsewhere: the sum has the bits that its one process has.
+        shares = torch.as_tensor(self._values, device=self._device)
+        return sum_over(self._mesh, shares).cpu().numpy()
+
+
+def own_batches(
+    policy: Policy, rollouts: Rollouts, budget: int, padding: Padding | None = None
+) -> Iterator[Batch]:
+    """Yield the batches that this process computes; all of them without a group.
+
+    A group goes over the batches in rounds. Whoever has none in the last round gets
+    one of another with nothing scored in it: gathering weights takes all processes.
+    """
+    every = policy_batches(policy, rollouts, budget, padding)
+    if policy.mesh is None:
+        yield from every
+        return
+    rank, size = policy.mesh.get_local_rank(), policy.mesh.size()
+    while members := list(islice(every, size)):
+        together = np.concatenate([batch.columns for batch in members])
+        mine = members[rank] if rank < len(members) else members[-1].unscored()
+        yield mine._replace(together=together)
 
 
 def policy_batches(
@@ -111,11 +162,11 @@ def policy_batches(
     )
 
 
-def head_of(policy: Policy, rollouts: Rollouts) -> VocabularyHead:
-    """Return the policy's head at the temperature of the rollouts.
+def head_of(policy: Policy, rollouts: Rollouts) -> Callable[[], VocabularyHead]:
+    """Return the function that makes the policy's head, to be called within the policy.
 
-    Raises if they were sampled with top-k or top-p, or if the policy is in training
-    mode. Which model sampled them is not checked.
+    At the temperature of the rollouts. Raises if they were sampled with top-k or top-p,
+    or if the policy is in training mode. Which model sampled them is not checked.
     """
     # Every pass needs the head, so the checks that all passes share are here.
     sampler = rollouts.sampler
@@ -131,7 +182,7 @@ def head_of(policy: Policy, rollouts: Rollouts) -> VocabularyHead:
             "dropout makes every pass another; call policy.model.eval()"
         )
     require_logits_of_head(policy)
-    return vocabulary_head(policy, sampler.temperature)
+    return from_weights(policy, partial(vocabulary_head, policy, sampler.temperature))
 
 
 def vocabulary_head(policy: Policy, temperature: float) -> VocabularyHead:
@@ -193,10 +244,18 @@ def aligned(policy: Policy, directions: Sequence[Vector]) -> list[dict[str, Tens
                     f"parameter {name!r}: expected shape {tuple(trained[name].shape)}, "
                     f"got {tuple(x.shape)}; take the direction of this policy"
                 )
+            if mesh_of(x) != policy.mesh:
+                raise ShapeMismatch(
+                    f"parameter {name!r}: expected a direction in the policy's shards, "
+                    "got one that is whole or divided otherwise; read it for the "
+                    "policy's group"
+                )
     # Only names that some direction has: the others would cost a zero tangent each.
     return [
         {
-            name: v[name].to(p) if name in v else torch.zeros_like(p)
+            name: v[name].to(device=p.device, dtype=p.dtype)
+            if name in v
+            else torch.zeros_like(p)
             for name, p in trained.items()
             if name in named
         }

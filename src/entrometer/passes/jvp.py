@@ -4,6 +4,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
 
@@ -15,9 +16,17 @@ from torch.func import functional_call
 
 from entrometer import calculus
 from entrometer.calculus import Vector
+from entrometer.calculus.sharded import whole
 from entrometer.estimators import Curvatures, Tables, Tangents
 from entrometer.passes.batches import TOKEN_BUDGET, Batch, Padding
-from entrometer.passes.forward import aligned, head_of, policy_batches
+from entrometer.passes.forward import (
+    Columns,
+    aligned,
+    head_of,
+    own_batches,
+    policy_batches,
+)
+from entrometer.passes.head import HeadTangents
 from entrometer.policy.adapted_parameters import functional_wrappers
 from entrometer.policy.architectures import UnknownArchitecture
 from entrometer.policy.attention import ATTENTION
@@ -56,24 +65,31 @@ def jvp(
     uses explicit tangent rules: about two forwards for low-rank adapters, three for all
     parameters. Anything else uses forward-mode AD, and the result says which.
     """
-    head = head_of(policy, rollouts)
+    make_head = head_of(policy, rollouts)
     directions = aligned(policy, directions)
     D = len(directions)
-    S, H = np.empty((2, rollouts.tokens))
-    dS, dH = np.empty((2, D, rollouts.tokens))
+    columns = Columns(policy, rollouts, 2 + 2 * D)
     head_name = policy.head_name
-    dweight = [v.get(head_name) if head_name else None for v in directions]
+
+    def head_tangent(v: Vector) -> Tensor | None:
+        tangent = v.get(head_name) if head_name else None
+        return None if tangent is None else whole(tangent)
+
+    def derivatives(batch: Batch) -> HeadTangents:
+        head = make_head()
+        h = batch.at_scored(hidden(batch)).to(head.weight)
+        dweight = [head_tangent(v) for v in directions]
+        return head.jvp(h[0], h[1:], batch.targets, dweight)
+
     # Each direction adds a block of activations as large as the primal's.
     budget = max(1, budget // (1 + D))
     with _tangent_hidden(policy, directions) as (hidden, by):
-        for batch in policy_batches(policy, rollouts, budget, padding):
-            h = batch.at_scored(hidden(batch)).to(head.weight)
-            columns = head.jvp(h[0], h[1:], batch.targets, dweight)
-            at = batch.columns
-            S[at], H[at] = columns.S.cpu(), columns.H.cpu()
-            dS[:, at], dH[:, at] = columns.dS.cpu(), columns.dH.cpu()
-    tangents = [Tangents(dS=dS[d], dH=dH[d]) for d in range(D)]
-    return JvpPass(Tables(S=S, H=H), tangents, by)
+        for batch in own_batches(policy, rollouts, budget, padding):
+            found = policy.within(partial(derivatives, batch))
+            columns.fill(batch, [found.S, found.H, *found.dS, *found.dH])
+    S, H, *rest = columns.filled()
+    pairs = zip(rest[:D], rest[D:], strict=True)
+    return JvpPass(Tables(S=S, H=H), [Tangents(*pair) for pair in pairs], by)
 
 
 class Jvp2Pass(NamedTuple):
@@ -98,7 +114,13 @@ def jvp2(
     curvature tells how far the linear prediction reaches; a part of the rollouts is
     often enough for that.
     """
-    head = head_of(policy, rollouts)
+    if policy.mesh is not None:
+        raise UnknownArchitecture(
+            "expected a policy that is whole in this process for second derivatives, "
+            "which are forward-mode AD of torch, got one in shards; leave them out "
+            "(--curvature-prompts 0)"
+        )
+    head = head_of(policy, rollouts)()
     columns = np.empty((6, rollouts.tokens))
     (direction,) = aligned(policy, [direction])
     names = _hidden_names(policy, direction)
@@ -150,13 +172,16 @@ def _tangent_hidden(
         try:
             # Nothing else would notice a rule that is missing.
             checked = _CHECKED.setdefault(policy.model, set())
-            if not directions[0].keys() <= checked:
+            # Forward-mode AD knows no shards: there the name alone decides.
+            if policy.mesh is None and not directions[0].keys() <= checked:
                 _compare_with_forward_mode(policy, directions[0])
                 checked.update(directions[0])
             hidden = stack.enter_context(tangent_rules(policy, directions)).hidden
             # Not in the comparison above, which is of rules and not of rounding.
             stack.enter_context(narrowed_products())
         except UnknownArchitecture:
+            if policy.mesh is not None:
+                raise
             stack.enter_context(differentiable(policy))
             yield (lambda b: _forward_mode(policy, directions, b)), "forward-mode AD"
         else:

@@ -11,6 +11,7 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
+from entrometer.calculus.sharded import rows_of
 from entrometer.estimators import GradientWeights
 from entrometer.passes.batches import TOKEN_BUDGET, Batch
 from entrometer.passes.forward import head_of, policy_batches, require_differentiable
@@ -33,7 +34,10 @@ class GradientRows(NamedTuple):
     """Row of each sequence in the rollouts."""
 
     gradients: dict[str, Tensor]
-    """Gradients by name of the trained parameter, sequences along the first axis."""
+    """Gradients by name of the trained parameter, sequences along the first axis.
+
+    In a group, those of the parameters' rows that this process has.
+    """
 
 
 def per_sequence(
@@ -52,12 +56,12 @@ def per_sequence(
     sequence. Where anything else is trained, one sequence at a time. `names` selects
     trained parameters; all by default.
     """
-    head = head_of(policy, rollouts)
     require_weights(rollouts, weights)
     require_differentiable(policy)
-    if not _only_adapters(policy):
+    if policy.mesh is not None or not _only_adapters(policy):
         yield from _one_by_one(policy, rollouts, weights, names)
         return
+    head = head_of(policy, rollouts)()
     # A shared prompt would have one gradient for all of its responses.
     for batch in policy_batches(policy, rollouts, budget, "right"):
         gradients: dict[str, Tensor] = {}
@@ -186,5 +190,9 @@ def _one_by_one(
         gradient = vjp(policy, rollouts.select(np.array([row])), of_row).gradient
         yield GradientRows(
             np.array([row]),
-            {n: g[None] for n, g in gradient.items() if names is None or n in names},
+            {
+                n: rows_of(g)[None]
+                for n, g in gradient.items()
+                if names is None or n in names
+            },
         )

@@ -4,6 +4,7 @@
 # are independent, N numbers in each.
 
 from collections.abc import Sequence
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -13,10 +14,16 @@ from scipy.linalg import qr, solve_triangular
 from torch import Tensor
 
 from entrometer.calculus import zeros_like
+from entrometer.calculus.sharded import summed_like
 from entrometer.errors import InvalidValue, ShapeMismatch
 from entrometer.estimators import GradientWeights, Tables
-from entrometer.passes.batches import TOKEN_BUDGET, Padding
-from entrometer.passes.forward import head_of, policy_batches, require_differentiable
+from entrometer.passes.batches import TOKEN_BUDGET, Batch, Padding
+from entrometer.passes.forward import (
+    Columns,
+    head_of,
+    own_batches,
+    require_differentiable,
+)
 from entrometer.policy.adapted_linear import merged_adapters
 from entrometer.policy.mixed import bfloat16_products
 from entrometer.policy.policy import Policy
@@ -76,50 +83,83 @@ def vjps(
             "expected at least one set of token weights, got none; pass those of the "
             "quantity whose gradient is asked for"
         )
-    head = head_of(policy, rollouts)
+    make_head = head_of(policy, rollouts)
     for each in weights:
         require_weights(rollouts, each)
     require_differentiable(policy)
-    named = {n: p for n, p in policy.model.named_parameters() if p.requires_grad}
     gradients = [zeros_like(policy.trained()) for _ in weights]
     head_name = policy.head_name
-    S, H = np.empty((2, rollouts.tokens))
+    columns = Columns(policy, rollouts, 2)
+
+    def pulled_back(
+        batch: Batch, h: Tensor, each: GradientWeights
+    ) -> tuple[Tensor, ...]:
+        # The head's gradient is in closed form, so no graph holds logits.
+        head, at = make_head(), batch.columns
+        pulled = head.vjp(
+            batch.at_scored(h.detach()).to(head.weight),
+            batch.targets,
+            torch.as_tensor(each.S[at]).to(head.weight),
+            torch.as_tensor(each.H[at]).to(head.weight),
+            weight_gradient=head_name is not None,
+        )
+        columns.fill(batch, (pulled.S, pulled.H))
+        below = batch.from_scored(pulled.hidden, h)
+        return (below,) if pulled.weight is None else (below, pulled.weight)
+
     with merged_adapters(policy), bfloat16_products(policy):
-        for batch in policy_batches(policy, rollouts, budget, padding):
+        for batch in own_batches(policy, rollouts, budget, padding):
             with torch.enable_grad():
-                h = policy.hidden(batch.input_ids, **batch.inputs)
-            at = batch.columns
+                h = policy.within(
+                    partial(policy.hidden, batch.input_ids, **batch.inputs)
+                )
+            # All processes of a group take the same number of backward passes.
+            at = batch.columns if batch.together is None else batch.together
             chosen, combined = independent(
                 np.stack([np.concatenate([x.S[at], x.H[at]]) for x in weights])
             )
-            for number, place in enumerate(chosen, start=1):
-                each = weights[place]
-                # The head's gradient is in closed form, so no graph holds logits.
-                pulled = head.vjp(
-                    batch.at_scored(h.detach()).to(head.weight),
-                    batch.targets,
-                    torch.as_tensor(each.S[at]).to(head.weight),
-                    torch.as_tensor(each.H[at]).to(head.weight),
-                    weight_gradient=head_name is not None,
+            for number, place in enumerate(chosen):
+                below, *head_parts = policy.within(
+                    partial(pulled_back, batch, h, weights[place])
                 )
                 # Where the head alone is trained, nothing below it has a gradient.
-                if h.requires_grad:
-                    parts = torch.autograd.grad(
-                        h,
-                        list(named.values()),
-                        batch.from_scored(pulled.hidden, h),
-                        # Freed with the last set, before the next batch needs room.
-                        retain_graph=number < len(chosen),
-                        allow_unused=True,
-                        materialize_grads=True,
-                    )
-                    for name, part in zip(named, parts, strict=True):
-                        _add(gradients, name, part, combined[:, number - 1])
+                # The graph is freed with the last set: the next batch needs room.
+                again = number + 1 < len(chosen)
+                parts = _below_head(policy, h, below, again) if h.requires_grad else {}
+                for name, part in parts.items():
+                    _add(gradients, name, part, combined[:, number])
                 # A tied head adds to the gradient that the embedding already has.
-                if head_name is not None and pulled.weight is not None:
-                    _add(gradients, head_name, pulled.weight, combined[:, number - 1])
-                S[at], H[at] = pulled.S.cpu(), pulled.H.cpu()
-    return VjpsPass(Tables(S=S, H=H), gradients)
+                for part in head_parts:
+                    assert head_name is not None, "the head is trained"
+                    summed = summed_like(part, gradients[0][head_name])
+                    _add(gradients, head_name, summed, combined[:, number])
+    return VjpsPass(Tables(*columns.filled()), gradients)
+
+
+def _below_head(
+    policy: Policy, h: Tensor, cotangent: Tensor, again: bool
+) -> dict[str, Tensor]:
+    """Return the gradient that a cotangent of hidden states has in the parameters.
+
+    `again` keeps the graph for another cotangent.
+    """
+    named = {n: p for n, p in policy.model.named_parameters() if p.requires_grad}
+    if policy.mesh is None:
+        parts = torch.autograd.grad(
+            h,
+            list(named.values()),
+            cotangent,
+            retain_graph=again,
+            allow_unused=True,
+            materialize_grads=True,
+        )
+        return dict(zip(named, parts, strict=True))
+    # FSDP adds processes up only in what it accumulates.
+    torch.autograd.backward(h, cotangent, retain_graph=again)
+    found = {n: p.grad for n, p in named.items() if p.grad is not None}
+    for p in named.values():
+        p.grad = None
+    return found
 
 
 def _add(

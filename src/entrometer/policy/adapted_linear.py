@@ -3,8 +3,9 @@
 # Axes: M = 1 + D blocks, N rows of a block, I inputs, O outputs, R rank, D directions.
 
 import types
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import Any, NamedTuple
 
 import torch
@@ -14,6 +15,7 @@ from torch import Tensor, nn
 from entrometer.policy.architectures import UnknownArchitecture, kind
 from entrometer.policy.policy import Policy
 from entrometer.policy.products import product
+from entrometer.policy.sharding import from_weights
 
 AdapterTangent = tuple[Tensor, Tensor]  #: $(\dot A, \dot B)$ along one direction.
 
@@ -29,15 +31,22 @@ def adapter_parameters(module: Any) -> dict[str, Tensor]:
 
     Empty for other layers, several adapters, or one merged, biased or a variant.
     """
+    halves = adapter_halves(module)
+    if not halves:
+        return {}
+    (name,) = _active(module)
+    named = zip(("lora_A", "lora_B"), halves, strict=True)
+    return {f"{half}.{name}.weight": layer.weight for half, layer in named}
+
+
+def adapter_halves(module: Any) -> tuple[nn.Linear, ...]:
+    """Return the layers whose weights are A and B; empty for other adapters."""
     names = _active(module)
     plain = isinstance(module.base_layer, nn.Linear) and len(names) == 1
     if not plain or module.merged or module.lora_variant or module.lora_bias[names[0]]:
-        return {}
-    (name,) = names
-    halves = {half: getattr(module, half)[name] for half in ("lora_A", "lora_B")}
-    if not all(isinstance(half, nn.Linear) for half in halves.values()):
-        return {}
-    return {f"{half}.{name}.weight": x.weight for half, x in halves.items()}
+        return ()
+    halves = module.lora_A[names[0]], module.lora_B[names[0]]
+    return halves if all(isinstance(half, nn.Linear) for half in halves) else ()
 
 
 def adapter(module: Any) -> tuple[Float[Tensor, "R I"], Float[Tensor, "O R"], float]:
@@ -140,13 +149,20 @@ def merged_adapters(policy: Policy) -> Iterator[None]:
             # The rule below has no gradient for W, so a trained W keeps PEFT's forward.
             if not layer.weight.requires_grad:
                 before[module] = module.__dict__.get("forward")
-                module.forward = types.MethodType(_merged_forward(module), module)
+                make = from_weights(policy, partial(_merged_forward, module))
+                forward = partial(_made_forward, make)
+                module.forward = types.MethodType(forward, module)
         yield
     finally:
         for module, old in before.items():
             del module.forward
             if old is not None:
                 module.forward = old
+
+
+def _made_forward(make: Callable[[], Any], module: nn.Module, x: Tensor) -> Tensor:
+    y: Tensor = make()(module, x)
+    return y
 
 
 def _merged_forward(module: Any) -> Any:

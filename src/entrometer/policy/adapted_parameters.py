@@ -85,10 +85,10 @@ def unwrapped(module: Any) -> tuple[nn.Module, dict[str, Any]]:
     return module, wrappers
 
 
-def factor_weights(wrapper: Any) -> tuple[Tensor, Tensor]:
-    """Return the weights A and B of a wrapper's one active adapter."""
+def factor_layers(wrapper: Any) -> tuple[Any, Any]:
+    """Return the layers whose weights are A and B of a wrapper's active adapter."""
     (name,) = (name for name in wrapper.active_adapters if name in wrapper.lora_A)
-    return wrapper.lora_A[name].weight, wrapper.lora_B[name].weight
+    return wrapper.lora_A[name], wrapper.lora_B[name]
 
 
 def factors(wrapper: Any, A: Tensor, B: Tensor) -> Factors:
@@ -135,7 +135,8 @@ class _Functional:
     def __call__(self, *args: Any) -> Any:
         parameters = {}
         for name, wrapper in self.wrappers.items():
-            left, right = factors(wrapper, *factor_weights(wrapper))
+            A, B = (layer.weight for layer in factor_layers(wrapper))
+            left, right = factors(wrapper, A, B)
             change = scale(wrapper) * (left @ right)
             value = wrapper.get_param()
             parameters[name] = value + change.view(value.shape)

@@ -132,10 +132,10 @@ class RouterRule:
     """
 
     def __init__(
-        self, router: nn.Module, parameters: dict[str, MovedParameter]
+        self, own: "OwnForward", parameters: dict[str, MovedParameter]
     ) -> None:
-        """Take a router and all its parameters."""
-        self.own = _Own(router)
+        """Take a router's own forward, and all its parameters."""
+        self.own = own
         whole = {f"router.{n}": p.whole() for n, p in parameters.items()}
         self.values = {n: value for n, (value, _) in whole.items()}
         self.tangents = {n: tangents for n, (_, tangents) in whole.items()}
@@ -165,7 +165,7 @@ class RouterRule:
         return logits, weights, chosen.repeat(len(x), 1)
 
 
-class _Own(nn.Module):
+class OwnForward(nn.Module):
     """Calls a router's own forward, with parameters that can be replaced."""
 
     def __init__(self, router: nn.Module) -> None:
@@ -175,4 +175,5 @@ class _Own(nn.Module):
         self.route: Callable[[Tensor], Routed] = router.forward
 
     def forward(self, x: Tensor) -> Routed:
+        """Return what the router returns."""
         return self.route(x)

@@ -12,16 +12,18 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from entrometer.calculus import Vector
+from entrometer.calculus.sharded import whole
 from entrometer.errors import ShapeMismatch
 from entrometer.policy.adapted_linear import (
     AdapterTangent,
     LinearTangent,
+    adapter_halves,
     adapter_parameters,
     is_adapted,
 )
 from entrometer.policy.adapted_parameters import (
     MovedParameter,
-    factor_weights,
+    factor_layers,
     factors,
     scale,
 )
@@ -30,31 +32,52 @@ from entrometer.policy.policy import Policy
 
 
 class ParameterTangents:
-    """Tangents of parameters, and which of them have got a rule."""
+    """Tangents of parameters, and which of them have got a rule.
+
+    Those of a policy in shards are gathered when they are asked for, which all
+    processes of the group do in the same order, one layer at a time.
+    """
 
     def __init__(self, policy: Policy, directions: Sequence[Vector]) -> None:
         """Of a policy along some directions."""
         self.directions = directions
         # By identity: a weight that is tied between modules goes by its first name.
-        self.names = {id(p): name for name, p in policy.model.named_parameters()}
+        names = {id(p): name for name, p in policy.model.named_parameters()}
+        # By module and attribute: gathered weights are other objects.
+        self.names = {
+            (module, attribute): names[id(p)]
+            for module in policy.model.modules()
+            for attribute, p in module.named_parameters(recurse=False)
+        }
         # The head has its own rule, in the passes.
         self.covered = {policy.head_name}
 
-    def of(self, parameter: Tensor | None) -> list[Tensor | None]:
-        """Return the parameter's tangent along each direction, None where it has none.
+    def cover(self, *modules: nn.Module) -> None:
+        """Note that modules have a rule; raise unless tangents fit their parameters.
 
-        Raises if one has another shape: broadcast, it would give numbers all the same.
+        Broadcast, a tangent of another shape would give numbers all the same.
         """
-        name = self.names.get(id(parameter))
+        for module in modules:
+            for attribute, p in module.named_parameters(recurse=False):
+                name = self.names[module, attribute]
+                self.covered.add(name)
+                for v in self.directions:
+                    if name in v and v[name].shape != p.shape:
+                        raise ShapeMismatch(
+                            f"parameter {name!r}: expected shape {tuple(p.shape)}, got "
+                            f"{tuple(v[name].shape)}; take the direction of this policy"
+                        )
+
+    def of(self, module: nn.Module, attribute: str) -> list[Tensor | None]:
+        """Return a parameter's tangent along each direction, None where it has none."""
+        name = self.names.get((module, attribute))
         tangents = [v.get(name) if name else None for v in self.directions]
-        for dp in tangents:
-            if dp is not None and parameter is not None and dp.shape != parameter.shape:
-                raise ShapeMismatch(
-                    f"parameter {name!r}: expected shape {tuple(parameter.shape)}, got "
-                    f"{tuple(dp.shape)}; take the direction of this policy"
-                )
-        self.covered.add(name)
-        return tangents
+        return [None if dp is None else whole(dp) for dp in tangents]
+
+    def move(self, module: nn.Module) -> bool:
+        """Return whether some direction moves a parameter of a module itself."""
+        own = (n for n, _ in module.named_parameters(recurse=False))
+        return any(self.names[module, n] in v for n in own for v in self.directions)
 
     def of_linear(self, module: nn.Module) -> list[LinearTangent]:
         """Return the tangents of a linear layer and of its adapter."""
@@ -62,15 +85,20 @@ class ParameterTangents:
         halves: list[AdapterTangent | None] = [None] * len(self.directions)
         if is_adapted(module):
             A, B = adapter_parameters(module).values()
+            half_A, half_B = adapter_halves(module)
             # A factor that rests has tangent 0, because the two are stacked.
             halves = [
                 (
                     torch.zeros_like(A) if dA is None else dA.to(A),
                     torch.zeros_like(B) if dB is None else dB.to(B),
                 )
-                for dA, dB in zip(self.of(A), self.of(B), strict=True)
+                for dA, dB in zip(
+                    self.of(half_A, "weight"), self.of(half_B, "weight"), strict=True
+                )
             ]
-        each = zip(self.of(layer.weight), self.of(layer.bias), halves, strict=True)
+        each = zip(
+            self.of(layer, "weight"), self.of(layer, "bias"), halves, strict=True
+        )
         return [LinearTangent(*tangents) for tangents in each]
 
     def of_all(
@@ -79,15 +107,15 @@ class ParameterTangents:
         """Return all parameters that a module itself has, adapters on them merged."""
         found = {}
         for name, p in module.named_parameters(recurse=False):
-            moved = MovedParameter(p.detach(), self.of(p))
+            moved = MovedParameter(p.detach(), self.of(module, name))
             if name in wrappers:
                 moved = self._adapted(moved, wrappers[name])
             found[name] = moved
         return found
 
     def _adapted(self, moved: MovedParameter, wrapper: Any) -> MovedParameter:
-        A, B = factor_weights(wrapper)
-        s = scale(wrapper)
+        half_A, half_B = factor_layers(wrapper)
+        A, B, s = half_A.weight, half_B.weight, scale(wrapper)
         a, b = A.detach(), s * B.detach()
         return replace(
             moved,
@@ -98,7 +126,9 @@ class ParameterTangents:
                     torch.zeros_like(a) if dA is None else dA,
                     torch.zeros_like(b) if dB is None else s * dB,
                 )
-                for dA, dB in zip(self.of(A), self.of(B), strict=True)
+                for dA, dB in zip(
+                    self.of(half_A, "weight"), self.of(half_B, "weight"), strict=True
+                )
             ],
         )
 
@@ -108,7 +138,7 @@ class ParameterTangents:
         if sinks is None:
             return None
         rest = torch.zeros_like(sinks)
-        tangents = [rest if dz is None else dz for dz in self.of(sinks)]
+        tangents = [rest if dz is None else dz for dz in self.of(module, "sinks")]
         return torch.stack([sinks.detach(), *tangents])
 
     def require_all_covered(self) -> None:

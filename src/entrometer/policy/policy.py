@@ -3,14 +3,15 @@
 # Axes: B sequences, T tokens, C features, V vocabulary.
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
+from torch.distributed.device_mesh import DeviceMesh
 
 from entrometer.calculus import Vector
 from entrometer.calculus.vectors import check_layout
@@ -19,6 +20,8 @@ from entrometer.policy.architectures import UnknownArchitecture, kind
 from entrometer.policy.fused_attention import shared_row
 from entrometer.policy.precision import Precision
 from entrometer.policy.shared_prompts import SharedPrompts
+
+Value = TypeVar("Value")
 
 _LOGIT_FACTORS = ("logit_scale", "lm_head_multiplier")
 """Settings by which Cohere's and Falcon's models multiply their logits."""
@@ -35,6 +38,10 @@ class Policy:
     tokenizer: Any  #: The model's transformers tokenizer.
     precision: Precision  #: Precision that the model computes in.
     source: str  #: Name or path that the policy was loaded from.
+    mesh: DeviceMesh | None = None
+    """Group of processes that share the parameters by rows; None if all are here."""
+    root: nn.Module | None = None
+    """Module around the model whose calls gather shards; None without a group."""
 
     @property
     def base(self) -> nn.Module:
@@ -60,10 +67,18 @@ class Policy:
         # An adapter on the embedding wraps it.
         return int(getattr(embedding, "base_layer", embedding).num_embeddings)
 
+    def within(self, call: Callable[[], Value]) -> Value:
+        """Return the value of a function that computes with the model's weights.
+
+        All processes of a group have to call this, as often as each other.
+        """
+        return call() if self.root is None else cast(Value, self.root(call))
+
     def trained(self) -> dict[str, Tensor]:
         """Return the trained parameters by name, detached, sharing the model's memory.
 
-        A weight tied between two places appears once, under its first name.
+        A weight tied between two places appears once, under its first name. In a group,
+        tensors have the rows of this process.
         """
         parameters = self.model.named_parameters()
         return {name: p.detach() for name, p in parameters if p.requires_grad}
@@ -81,7 +96,10 @@ class Policy:
 
     @property
     def head_weight(self) -> Float[Tensor, "V C"]:
-        """Weight of the layer that turns hidden states into logits."""
+        """Weight of the layer that turns hidden states into logits.
+
+        In a group it is there only within a call (`within`).
+        """
         return cast(Tensor, self._output_layer.weight.detach())
 
     @property
@@ -156,7 +174,8 @@ def moved(policy: Policy, direction: Vector, eta: float) -> Iterator[Policy]:
     try:
         with torch.no_grad():
             for name, p in here.items():
-                p.add_(direction[name].to(p), alpha=eta)
+                v = direction[name].to(device=p.device, dtype=p.dtype)
+                p.add_(v, alpha=eta)
         yield policy
     finally:
         with torch.no_grad():

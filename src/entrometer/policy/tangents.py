@@ -16,7 +16,7 @@ allowed by name, and `passes.jvp` compares each with forward-mode AD once.
 # T tokens, C features, N rows.
 
 import types
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from typing import Any, cast
@@ -29,11 +29,7 @@ from transformers import AttentionInterface, AttentionMaskInterface
 
 from entrometer.calculus import Vector
 from entrometer.policy.adapted_linear import LinearRule, adapter, is_adapted
-from entrometer.policy.adapted_parameters import (
-    MovedParameter,
-    is_wrapper,
-    unwrapped,
-)
+from entrometer.policy.adapted_parameters import is_wrapper, unwrapped
 from entrometer.policy.architectures import (
     EXPERTS,
     GATED_MLP,
@@ -47,10 +43,11 @@ from entrometer.policy.attention import require_no_other_terms
 from entrometer.policy.attention_keys import Mask, SharedKeys, allowed_keys
 from entrometer.policy.attention_tangents import attention_rule
 from entrometer.policy.fused_attention import shared_row
-from entrometer.policy.mixtures import ExpertsRule, Routed, RouterRule
+from entrometer.policy.mixtures import ExpertsRule, OwnForward, Routed, RouterRule
 from entrometer.policy.module_tangents import gated_rule, norm_rule
 from entrometer.policy.parameter_tangents import ParameterTangents
 from entrometer.policy.policy import Policy
+from entrometer.policy.sharding import from_weights
 from entrometer.policy.shared_attention import by_segments
 from entrometer.policy.shared_prompts import SharedPrompts
 
@@ -66,53 +63,64 @@ class TangentPropagator:
         self.policy = policy
         self.blocks = 1 + len(directions)
         self.forwards: dict[nn.Module, Callable[..., Any]] = {}
-        self.attentions: dict[nn.Module, Tensor | None] = {}  # With their sinks.
-        self.embedding: nn.Module = policy.body
-        self.embedding_tangents: list[Tensor | None] = [None] * len(directions)
-        moved = ParameterTangents(policy, directions)
+        self.attentions: dict[nn.Module, Callable[[], Tensor | None]] = {}
+        """With the function that returns their sinks."""
+        self.embedding: nn.Embedding | None = None
+        moved = self.moved = ParameterTangents(policy, directions)
         inside: set[nn.Module] = set()
         for module in policy.body.modules():
             if module in inside:
                 continue
-            # The forwards hold no reference to this object, which holds them: merged
-            # weights are then freed with it at once, not by a later collection.
             if is_wrapper(module):
                 base, wrappers = unwrapped(module)
                 inside.update(module.modules())
-                self._mix(module, base, moved.of_all(base, wrappers))
+                self._mix(module, base, wrappers)
             elif is_adapted(module):
                 adapter(module)  # raises unless the adapter is plain
                 inside.update(module.modules())
-                rule = LinearRule(module, moved.of_linear(module))
-                self.forwards[module] = partial(_linear, self.blocks, rule)
+                self._set(module, _linear, partial(_linear_rule, module, moved))
             elif isinstance(module, nn.Linear):
-                rule = LinearRule(module, moved.of_linear(module))
-                self.forwards[module] = partial(_linear, self.blocks, rule)
+                self._set(module, _linear, partial(_linear_rule, module, moved))
             elif kind(module) in NORMS:
-                gains = moved.of(cast(Tensor, module.weight))
-                self.forwards[module] = partial(_norm, self.blocks, gains)
+                self._set(module, _norm, partial(moved.of, module, "weight"))
             elif kind(module) in GATED_MLP:
                 self.forwards[module] = partial(_gated, self.blocks)
             elif kind(module) in ROUTERS | EXPERTS:
-                self._mix(module, module, moved.of_all(module))
+                self._mix(module, module, {})
             elif kind(module).endswith("Attention"):
-                self.attentions[module] = moved.of_sinks(module)
+                moved.cover(module)
+                sinks = partial(moved.of_sinks, module)
+                self.attentions[module] = from_weights(policy, sinks)
             elif isinstance(module, nn.Embedding):
-                tangents = moved.of(module.weight)
+                moved.cover(module)
                 # PEFT keeps the frozen original beside a trained copy.
-                if any(dE is not None for dE in tangents):
-                    self.embedding, self.embedding_tangents = module, tangents
+                if moved.move(module):
+                    self.embedding = module
         moved.require_all_covered()
 
-    def _mix(
-        self, outer: nn.Module, module: nn.Module, own: dict[str, MovedParameter]
+    def _set(
+        self,
+        module: nn.Module,
+        forward: Callable[..., Any],
+        make: Callable[[], Any],
     ) -> None:
+        """Set a module's forward, by a rule that is made of its weights."""
+        self.moved.cover(*module.modules())
+        # The forwards hold no reference to this object, which holds them: merged
+        # weights are then freed with it at once, not by a later collection.
+        rule = from_weights(self.policy, make)
+        self.forwards[module] = partial(forward, self.blocks, rule)
+
+    def _mix(
+        self, outer: nn.Module, module: nn.Module, wrappers: Mapping[str, Any]
+    ) -> None:
+        own = partial(self.moved.of_all, module, wrappers)
         if kind(module) in ROUTERS:
-            router = RouterRule(module, own)
-            self.forwards[outer] = partial(_route, self.blocks, router)
+            # As it is now: the rule takes its place.
+            forward = OwnForward(module)
+            self._set(outer, _route, lambda: RouterRule(forward, own()))
         elif kind(module) in EXPERTS:
-            rule = ExpertsRule(module, own)
-            self.forwards[outer] = partial(_experts, self.blocks, rule)
+            self._set(outer, _experts, lambda: ExpertsRule(module, own()))
         else:
             raise UnknownArchitecture(
                 "expected adapters on linear layers, routers and experts, got one on "
@@ -131,12 +139,13 @@ class TangentPropagator:
         embedded = body.embed_tokens(input_ids)
         # An embedding is linear in its weight, so its tangent is the embedding itself
         # with the weight's tangent, scaled as the model scales it.
-        tangents = [
-            torch.zeros_like(embedded)
-            if dE is None
-            else functional_call(self.embedding, {"weight": dE}, (input_ids,))
-            for dE in self.embedding_tangents
-        ]
+        tangents = [torch.zeros_like(embedded) for _ in range(self.blocks - 1)]
+        if self.embedding is not None:
+            for d, dE in enumerate(self.moved.of(self.embedding, "weight")):
+                if dE is not None:
+                    tangents[d] = functional_call(
+                        self.embedding, {"weight": dE}, (input_ids,)
+                    )
         repeated = {name: x.repeat(self.blocks, 1) for name, x in inputs.items()}
         stack = torch.cat([embedded, *tangents])
         with shared_row(self.policy.base, shared):
@@ -172,15 +181,24 @@ def tangent_rules(
             module.__dict__.pop("entrometer_blocks", None)
 
 
-def _linear(blocks: int, rule: LinearRule, _: nn.Module, x: Tensor) -> Tensor:
-    y = rule(x.reshape(blocks, -1, x.shape[-1]))
+def _linear_rule(module: nn.Module, moved: ParameterTangents) -> LinearRule:
+    return LinearRule(module, moved.of_linear(module))
+
+
+def _linear(
+    blocks: int, rule: Callable[[], LinearRule], _: nn.Module, x: Tensor
+) -> Tensor:
+    y = rule()(x.reshape(blocks, -1, x.shape[-1]))
     return y.view(*x.shape[:-1], -1)
 
 
 def _norm(
-    blocks: int, gains: Sequence[Tensor | None], norm: nn.Module, x: Tensor
+    blocks: int,
+    gains: Callable[[], Sequence[Tensor | None]],
+    norm: nn.Module,
+    x: Tensor,
 ) -> Tensor:
-    return norm_rule(norm, x.unflatten(0, (blocks, -1)), gains).flatten(0, 1)
+    return norm_rule(norm, x.unflatten(0, (blocks, -1)), gains()).flatten(0, 1)
 
 
 def _gated(blocks: int, mlp: Any, x: Tensor) -> Tensor:
@@ -194,14 +212,16 @@ def _gated(blocks: int, mlp: Any, x: Tensor) -> Tensor:
     return cast(Tensor, mlp.down_proj(gated_rule(activation, *split).flatten(0, 1)))
 
 
-def _route(blocks: int, rule: RouterRule, _: nn.Module, x: Tensor) -> Routed:
+def _route(
+    blocks: int, rule: Callable[[], RouterRule], _: nn.Module, x: Tensor
+) -> Routed:
     # A router may get tokens in a row or in sequences.
-    return rule(x.reshape(blocks, -1, x.shape[-1]))
+    return rule()(x.reshape(blocks, -1, x.shape[-1]))
 
 
 def _experts(
     blocks: int,
-    rule: ExpertsRule,
+    rule: Callable[[], ExpertsRule],
     _: nn.Module,
     x: Tensor,
     chosen: Tensor,
@@ -209,7 +229,7 @@ def _experts(
 ) -> Tensor:
     split = [y.unflatten(0, (blocks, -1)) for y in (x, weights)]
     N = len(x) // blocks
-    return rule(split[0], chosen[:N], split[1]).flatten(0, 1)
+    return rule()(split[0], chosen[:N], split[1]).flatten(0, 1)
 
 
 def _attention(
@@ -226,7 +246,8 @@ def _attention(
 ) -> tuple[Tensor, None]:
     require_no_other_terms(other)
     assert not dropout, "the model is in evaluation mode"
-    blocks, sinks = module.__dict__["entrometer_blocks"]
+    blocks, make_sinks = module.__dict__["entrometer_blocks"]
+    sinks = make_sinks()
     assert (s_aux is None) == (sinks is None), "the module's sinks are those passed on"
     scale = query.shape[-1] ** -0.5 if scaling is None else scaling
 
