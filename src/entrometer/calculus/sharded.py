@@ -105,6 +105,14 @@ def summed_like(x: Tensor, model: Tensor) -> Tensor:
     return divided(sum_over(mesh_of(model), x), mesh_of(model))
 
 
+def same(mesh: DeviceMesh | None, x: Tensor) -> Tensor:
+    """Return the leader's tensor, of the same shape in every process."""
+    if mesh is not None:
+        group = mesh.get_group()
+        dist.broadcast(x, src=dist.get_global_rank(group, 0), group=group)
+    return x
+
+
 def of_leader(mesh: DeviceMesh | None, value: Value) -> Value:
     """Return the value that the leader of the group has."""
     if mesh is None:
@@ -113,6 +121,21 @@ def of_leader(mesh: DeviceMesh | None, value: Value) -> Value:
     group = mesh.get_group()
     dist.broadcast_object_list(held, src=dist.get_global_rank(group, 0), group=group)
     return cast(Value, held[0])
+
+
+def barrier(mesh: DeviceMesh | None) -> None:
+    """Wait until all processes of a group are here."""
+    if mesh is not None:
+        dist.barrier(group=mesh.get_group())
+
+
+def local_device(placement: Placement) -> torch.device:
+    """Return the device of a placement that this process computes on."""
+    if not isinstance(placement, DeviceMesh):
+        return torch.device(placement)
+    kind = placement.device_type
+    # Each process of a group has chosen its own.
+    return torch.device(kind, torch.cuda.current_device() if kind == "cuda" else None)
 
 
 def is_leader(mesh: DeviceMesh | None) -> bool:

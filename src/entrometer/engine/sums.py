@@ -11,9 +11,11 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from torch import Tensor
+from torch.distributed.device_mesh import DeviceMesh
 
 from entrometer.calculus import Vector
-from entrometer.engine.vectors import SHARD_BYTES, Device, open_vectors, write_vectors
+from entrometer.calculus.sharded import Placement, mesh_of, of_leader
+from entrometer.engine.vectors import SHARD_BYTES, open_vectors, write_vectors
 from entrometer.runs import DamagedFile
 
 SNAPSHOT_SECONDS = 60.0
@@ -27,7 +29,7 @@ def running_sum(
     parts: Sequence[str],
     summand: Callable[[int], Vector],
     *,
-    device: Device,
+    placement: Placement,
     every: float = SNAPSHOT_SECONDS,
     shard_bytes: int = SHARD_BYTES,
 ) -> dict[str, Tensor]:
@@ -39,11 +41,11 @@ def running_sum(
         snapshot: File of the growing sum.
         parts: Names of the parts.
         summand: Returns the vectors of a part, by its index.
-        device: Device of the vectors and of the sum.
+        placement: Device of the vectors and of the sum, or the group that has them.
         every: Seconds between snapshots.
         shard_bytes: Size of one file of a snapshot.
     """
-    contained, total = _read_snapshot(snapshot, parts, device)
+    contained, total = _read_snapshot(snapshot, parts, placement)
     vectors: Vector = {}
     saved = time.monotonic()
     for place in range(contained, len(parts)):
@@ -54,7 +56,9 @@ def running_sum(
             # In place: a second sum of this size need not fit in memory.
             for name, x in vectors.items():
                 total[name] += x
-        if place + 1 < len(parts) and time.monotonic() - saved >= every:
+        due = place + 1 < len(parts) and time.monotonic() - saved >= every
+        # By the leader's clock: all processes of a group write a snapshot, or none.
+        if of_leader(_mesh(total), due):
             # The names of the parts, so that none is counted twice or left out.
             about = {_CONTAINS: json.dumps(list(parts[: place + 1]))}
             write_vectors(snapshot, total.items(), about=about, shard_bytes=shard_bytes)
@@ -66,30 +70,34 @@ def running_sum(
 
 
 def added_up(
-    paths: Sequence[Path], kind: str, device: Device
+    paths: Sequence[Path], kind: str, placement: Placement
 ) -> Iterator[tuple[str, Tensor]]:
     """Yield each tensor's name with its sum over several files, in their order."""
-    with open_vectors(paths[0], kind, device) as first:
+    with open_vectors(paths[0], kind, placement) as first:
         names = first.names()
     for name in names:
         total: Tensor | None = None
         # One tensor of one file at a time, so that memory does not grow with the files.
         # Sums of two tensors have the same bits on every device.
         for path in paths:
-            with open_vectors(path, kind, device) as file:
+            with open_vectors(path, kind, placement) as file:
                 x = file[name]
             total = x if total is None else total.add_(x)
         assert total is not None
         yield name, total
 
 
+def _mesh(vectors: Vector) -> DeviceMesh | None:
+    return next((mesh_of(x) for x in vectors.values()), None)
+
+
 def _read_snapshot(
-    path: Path, parts: Sequence[str], device: Device
+    path: Path, parts: Sequence[str], placement: Placement
 ) -> tuple[int, dict[str, Tensor] | None]:
     if not path.exists():
         return 0, None
     try:
-        with open_vectors(path, "a snapshot of a sum", device) as file:
+        with open_vectors(path, "a snapshot of a sum", placement) as file:
             contains = json.loads(file.about[_CONTAINS])
             # Other parts: the snapshot is of another division, whose sum may round
             # differently.

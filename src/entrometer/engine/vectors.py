@@ -1,13 +1,14 @@
 """Files of named tensors, in shards if they are large.
 
 Vectors are written and read tensor by tensor, so that one as large as a model is never
-in memory twice, and never sent from one process to another.
+in memory twice, and never sent from one process to another. Each process of a group
+writes the rows that it has; any number of processes reads them.
 """
 
 import json
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from itertools import count, takewhile
 from pathlib import Path
@@ -17,10 +18,19 @@ import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
+from torch.distributed.device_mesh import DeviceMesh
 
+from entrometer.calculus.sharded import (
+    Placement,
+    barrier,
+    from_rows,
+    is_leader,
+    local_device,
+    mesh_of,
+    row_range,
+    rows_of,
+)
 from entrometer.runs import DamagedFile, atomic_write
-
-Device = torch.device | str
 
 SHARD_BYTES = 4 << 30
 """Most bytes per file."""
@@ -47,36 +57,74 @@ def write_vectors(
     about = dict(about or {})
     shards: list[str] = []
     held: dict[str, Tensor] = {}
-    size = 0
+    size, mesh = 0, None
     for name, tensor in tensors:
-        if held and size + tensor.nbytes > shard_bytes:
-            shards.append(_write(_shard(path, len(shards)), held, about))
+        mesh = mesh_of(tensor)
+        # Of the first process, which has the most rows: all end a shard at once.
+        here = tensor.nbytes if mesh is None else -(-tensor.nbytes // mesh.size())
+        if held and size + here > shard_bytes:
+            shards += _write_together(path, len(shards), held, about, mesh)
             held, size = {}, 0
         # To the CPU: a GPU need not hold tensors that wait for their file.
-        held[name] = tensor.detach().cpu().contiguous()
-        size += tensor.nbytes
+        held[name] = rows_of(tensor.detach()).cpu().contiguous()
+        size += here
     # The file under the name is the last: if it exists, so do all shards.
-    if shards:
-        shards.append(_write(_shard(path, len(shards)), held, about))
+    if shards or mesh is not None:
+        shards += _write_together(path, len(shards), held, about, mesh)
         held, about[_SHARDS] = {}, json.dumps(shards)
-    _write(path, held, about)
+    if is_leader(mesh):
+        _write(path, held, about)
+    # Whoever reads it next in this group must find it.
+    barrier(mesh)
+
+
+def _write_together(
+    path: Path,
+    first: int,
+    tensors: dict[str, Tensor],
+    about: dict[str, str],
+    mesh: DeviceMesh | None,
+) -> list[str]:
+    """Write the next shard of every process; return the names of all of them."""
+    rank, size = (0, 1) if mesh is None else (mesh.get_local_rank(), mesh.size())
+    names = [_shard(path, first + r).name for r in range(size)]
+    _write(path.with_name(names[rank]), tensors, about)
+    barrier(mesh)
+    return names
 
 
 class VectorFile:
-    """Tensors of a file, read one at a time onto one device."""
+    """Tensors of a file, read one at a time onto a device, or by rows for a group."""
 
     def __init__(
-        self, files: Mapping[str, Any], about: Mapping[str, str], device: Device
+        self,
+        files: Mapping[str, Sequence[Any]],
+        about: Mapping[str, str],
+        placement: Placement,
     ) -> None:
-        self._files, self._device, self.about = files, device, about
+        self._files, self.about = files, about
+        self._mesh = placement if isinstance(placement, DeviceMesh) else None
+        self._device = local_device(placement)
 
     def names(self) -> list[str]:
         """Return the names of the tensors, shard by shard and sorted in each."""
         return list(self._files)
 
     def __getitem__(self, name: str) -> Tensor:
-        tensor: Tensor = self._files[name].get_tensor(name)
-        return tensor.to(self._device)
+        if self._mesh is None:
+            parts = [file.get_tensor(name).to(self._device) for file in self._files[name]]
+            return parts[0] if len(parts) == 1 else torch.cat(parts)
+        slices = [file.get_slice(name) for file in self._files[name]]
+        shapes = [part.get_shape() for part in slices]
+        total = sum(shape[0] for shape in shapes)
+        wanted, first = row_range(total, self._mesh), 0
+        rows = []
+        for part, shape in zip(slices, shapes, strict=True):
+            begin, end = (min(max(x - first, 0), shape[0]) for x in _ends(wanted))
+            rows.append(part[begin:end])
+            first += shape[0]
+        mine = torch.cat(rows).to(self._device)
+        return from_rows(mine, (total, *shapes[0][1:]), self._mesh)
 
     def part(self, part: str) -> dict[str, Tensor]:
         """Return one of the vectors that `parts` named; the others are not read."""
@@ -95,8 +143,10 @@ def parts(**vectors: Mapping[str, Tensor]) -> Iterator[tuple[str, Tensor]]:
 
 
 @contextmanager
-def open_vectors(path: Path, kind: str, device: Device) -> Iterator[VectorFile]:
-    """Open what `write_vectors` wrote, to read tensors onto a device.
+def open_vectors(
+    path: Path, kind: str, placement: Placement
+) -> Iterator[VectorFile]:
+    """Open what `write_vectors` wrote, to read tensors onto a device or for a group.
 
     `kind` says what is expected in the file, for the error message.
     """
@@ -110,12 +160,12 @@ def open_vectors(path: Path, kind: str, device: Device) -> Iterator[VectorFile]:
                 stack.enter_context(_open_shard(path.with_name(Path(name).name), about))
                 for name in shards
             ]
-            files = {
-                name: part
-                for part in (head, *parts)
-                for name in part.keys()  # noqa: SIM118 (not a mapping)
-            }
-            yield VectorFile(files, about, device)
+            files: dict[str, list[Any]] = {}
+            # Shards that have the same names have rows of each in this order.
+            for part in (head, *parts):
+                for name in part.keys():  # noqa: SIM118 (not a mapping)
+                    files.setdefault(name, []).append(part)
+            yield VectorFile(files, about, placement)
     except (SafetensorError, KeyError, ValueError, TypeError) as error:
         raise DamagedFile(
             f"expected {kind} in {path}, got a file that is damaged or of another kind "
@@ -135,6 +185,10 @@ def vector_shards(path: Path) -> list[Path]:
     """Return the shards of a file of vectors in their order; empty if it has none."""
     shards = (_shard(path, number) for number in count())
     return list(takewhile(Path.exists, shards))
+
+
+def _ends(rows: slice) -> tuple[int, int]:
+    return rows.start, rows.stop
 
 
 def _shard(path: Path, number: int) -> Path:

@@ -22,7 +22,7 @@ from entrometer.calculus import (
     zeros_like,
 )
 from entrometer.calculus.vectors import LazyVector
-from entrometer.engine.vectors import Device, open_vectors, write_vectors
+from entrometer.engine.vectors import open_vectors, write_vectors
 from entrometer.experiments.update_batch import Batch
 from entrometer.policy import Checkpoint, Policy
 from entrometer.policy.policy import padding_row
@@ -142,16 +142,16 @@ def _step_by_tensor(
     return factors, tensors
 
 
-def read_step(path: Path, device: Device) -> StepVectors:
-    """Return a stored step's direction, preconditioner and kappa, on a device."""
-    with open_vectors(path, "a step", device) as file:
+def read_step(path: Path, placement: Placement) -> StepVectors:
+    """Return a stored step's direction, preconditioner and kappa, on a device or in a group."""
+    with open_vectors(path, "a step", placement) as file:
         direction, P = file.part("direction"), file.part("preconditioner")
         return StepVectors(direction, P, float(file.about["kappa"]))
 
 
-def read_step_part(path: Path, part: str, device: Device) -> dict[str, Tensor]:
+def read_step_part(path: Path, part: str, placement: Placement) -> dict[str, Tensor]:
     """Return one vector of a step: `direction` or `preconditioner`."""
-    with open_vectors(path, "a step", device) as file:
+    with open_vectors(path, "a step", placement) as file:
         return file.part(part)
 
 

@@ -101,6 +101,7 @@ def put_adapter(model: nn.Module, directory: Path) -> nn.Module:
         config.base_model_name_or_path = None
         # On the meta device, so that a rank which the file does not have costs nothing;
         # peft's own switch allocates each weight before it moves it there.
+        below = {id(p) for p in model.parameters()}
         with torch.device("meta"):
             adapted: nn.Module = get_peft_model(
                 model, config, autocast_adapter_dtype=False, low_cpu_mem_usage=True
@@ -113,7 +114,8 @@ def put_adapter(model: nn.Module, directory: Path) -> nn.Module:
             stored = load_file(file)
             set_peft_model_state_dict(adapted, stored, low_cpu_mem_usage=True)
             _restore(adapted, stored, with_base)
-            if not any(p.is_meta for p in adapted.parameters()):
+            own = (p for p in adapted.parameters() if id(p) not in below)
+            if not any(p.is_meta for p in own):
                 return adapted
             reason = "not every weight of the adapter is in the file"
     except Exception as error:  # peft passes on whatever its settings lead to.

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import torch
+from torch.distributed.device_mesh import DeviceMesh
 
 from entrometer.calculus import AdamWHyperparameters, AdamWState
 from entrometer.policy.adapter import CONFIG as ADAPTER_CONFIG
@@ -55,10 +56,12 @@ def load_checkpoint(
     base: str | Path | None = None,
     precision: Precision | str = Precision.FLOAT32,
     device: torch.device | str = "cpu",
+    mesh: DeviceMesh | None = None,
 ) -> Checkpoint:
     """Load a `checkpoint-N` of TRL or of transformers' Trainer, with its AdamW.
 
-    Moments are widened to `precision`, not rounded.
+    Moments are widened to `precision`, not rounded. With a `mesh`, each process of the
+    group reads and holds some rows of everything.
     """
     path = local_directory(Path(path).expanduser())
     if not (path / "trainer_state.json").is_file():
@@ -67,7 +70,7 @@ def load_checkpoint(
             "checkpoint, or not all of it. Name a directory `checkpoint-N`, or use "
             "`load_policy` for weights alone."
         )
-    policy = load_policy(path, base=base, precision=precision, device=device)
+    policy = load_policy(path, base=base, precision=precision, device=device, mesh=mesh)
     step = _global_step(path / "trainer_state.json")
     optimizer = read_optimizer_state(path / "optimizer.pt", policy.model)
     if optimizer.state.step > step:

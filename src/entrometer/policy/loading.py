@@ -10,15 +10,18 @@ from typing import Any, cast
 
 import torch
 from torch import nn
+from torch.distributed.device_mesh import DeviceMesh
 from transformers import AutoModelForCausalLM, AutoTokenizer
 from transformers.utils import logging as progress
 
+from entrometer.calculus.sharded import rows_of, sum_over
 from entrometer.policy.adapter import CONFIG as ADAPTER_CONFIG
 from entrometer.policy.adapter import base_of, put_adapter
 from entrometer.policy.attention import ATTENTION
 from entrometer.policy.mixed import require_adapter
 from entrometer.policy.policy import Policy
 from entrometer.policy.precision import Precision, as_device, as_precision, ready
+from entrometer.policy.sharding import allocate, fill, shard
 from entrometer.policy.sources import (
     TINY,
     SourceNotFound,
@@ -28,7 +31,9 @@ from entrometer.policy.sources import (
     read_json,
     require_plain_files,
 )
+from entrometer.policy.stored_rows import stored_rows
 from entrometer.policy.tiny import tiny_policy
+from entrometer.policy.weights import hollow as hollow_model
 from entrometer.policy.weights import (
     read_shapes,
     require_filled,
@@ -47,6 +52,7 @@ def load_policy(
     base: str | Path | None = None,
     precision: Precision | str = Precision.FLOAT32,
     device: torch.device | str = "cpu",
+    mesh: DeviceMesh | None = None,
 ) -> Policy:
     """Load a policy, in evaluation mode, from safetensors, without running its code.
 
@@ -60,15 +66,52 @@ def load_policy(
         precision: Precision to compute in. Stored weights are widened or rounded to it;
             with `mixed`, which needs an adapter, the frozen ones to bfloat16.
         device: Device to compute on.
+        mesh: Group of processes that share the policy: each reads and holds some rows
+            of every parameter. All of them have to call this.
     """
     precision, device = as_precision(precision), as_device(device)
     if precision is Precision.MIXED:
         # Before a large model is read.
         adapted = source != TINY and _is_adapter(find_directory(source))
         require_adapter(adapted, str(source))
-    model = ready(_load_model(source, base, precision), precision, device)
-    _require_finite(source, model)
-    return Policy(model, load_tokenizer(source, base), precision, str(source))
+    model = _load_model(source, base, precision, hollow=mesh is not None)
+    # Tensors without values cannot be moved.
+    model = ready(model, precision, device if mesh is None else None)
+    policy = Policy(model, load_tokenizer(source, base), precision, str(source))
+    if mesh is not None:
+        policy = _in_shards(policy, source, base, device, mesh)
+    _require_finite(policy)
+    return policy
+
+
+def _in_shards(
+    policy: Policy,
+    source: str | Path,
+    base: str | Path | None,
+    device: torch.device,
+    mesh: DeviceMesh,
+) -> Policy:
+    """Return the policy divided over a mesh, with the weights of its files."""
+    hollow = any(p.is_meta for p in policy.model.parameters())
+    tied: Any = policy.base.all_tied_weights_keys
+    policy = shard(policy, mesh)
+    allocate(policy, device, keep=not hollow)
+    if hollow:
+        with stored_rows(_weight_files(source, base)) as stored:
+            fill(policy, stored)
+            stored.buffers(policy.model)
+            stored.require_all_read(list(tied))
+    return policy
+
+
+def _weight_files(source: str | Path, base: str | Path | None) -> list[Path]:
+    """Return the files of a model, and of the adapter on it."""
+    directory = find_directory(source)
+    if not _is_adapter(directory):
+        return weight_files(directory, "model")
+    below = base or base_of(directory)
+    assert below is not None, "the model below the adapter was found"
+    return [*_weight_files(below, None), directory / "adapter_model.safetensors"]
 
 
 def _is_adapter(directory: Path) -> bool:
@@ -76,19 +119,24 @@ def _is_adapter(directory: Path) -> bool:
 
 
 def _load_model(
-    source: str | Path, base: str | Path | None, precision: Precision
+    source: str | Path,
+    base: str | Path | None,
+    precision: Precision,
+    *,
+    hollow: bool,
 ) -> nn.Module:
+    """Return the model; if `hollow`, with parameters on the meta device."""
     if source == TINY:
         return tiny_policy().model
     directory = find_directory(source)
     require_plain_files(directory)
     if not _is_adapter(directory):
-        return _load_weights(directory, precision)
-    return put_adapter(_load_base(directory, base, precision), directory)
+        return _load_weights(directory, precision, hollow)
+    return put_adapter(_load_base(directory, base, precision, hollow), directory)
 
 
 def _load_base(
-    directory: Path, base: str | Path | None, precision: Precision
+    directory: Path, base: str | Path | None, precision: Precision, hollow: bool
 ) -> nn.Module:
     base = base or base_of(directory)
     if base is None:
@@ -102,7 +150,7 @@ def _load_base(
                 f"{directory}: its base {base} is an adapter itself. Merge that one "
                 "(`merge_and_unload`), save it, name it by --policy (Python: `base`)."
             )
-        return _load_model(base, None, precision)
+        return _load_model(base, None, precision, hollow=hollow)
     except (SourceNotFound, UnreadableSource) as error:
         raise type(error)(
             f"{directory}: the base of this adapter cannot be loaded. {error} Name "
@@ -110,7 +158,7 @@ def _load_base(
         ) from error
 
 
-def _load_weights(directory: Path, precision: Precision) -> nn.Module:
+def _load_weights(directory: Path, precision: Precision, hollow: bool) -> nn.Module:
     config = read_json(directory / "config.json")
     if "quantization_config" in config:
         raise UnreadableSource(
@@ -130,7 +178,11 @@ def _load_weights(directory: Path, precision: Precision) -> nn.Module:
     shapes = read_shapes(weight_files(directory, "model"))
     with _quiet_transformers():
         require_filled(directory, skeleton(directory, len(shapes)), shapes)
-        model = _from_transformers(directory, config, precision)
+        if hollow:
+            attention = _attention(config)
+            model = hollow_model(directory, precision.frozen_dtype, attention)
+        else:
+            model = _from_transformers(directory, config, precision)
     if "auto_map" in config:
         _warn_not_run(directory / "config.json")
     return model
@@ -175,15 +227,22 @@ def _from_transformers(
     return cast(nn.Module, model)
 
 
-def _require_finite(source: str | Path, model: nn.Module) -> None:
-    for name, parameter in model.named_parameters():
+def _require_finite(policy: Policy) -> None:
+    wrong = [
+        name
+        for name, parameter in policy.model.named_parameters()
         # In chunks: `isfinite` takes more memory than the values, which may be mapped.
-        chunks = parameter.detach().flatten().split(_CHUNK)
-        if not all(chunk.isfinite().all() for chunk in chunks):
-            raise UnreadableSource(
-                f"{source}: expected finite weights, got NaN or infinity in {name}. "
-                "Use a checkpoint from before training diverged, or a wider precision."
-            )
+        for chunk in rows_of(parameter.detach()).flatten().split(_CHUNK)
+        if not chunk.isfinite().all()
+    ]
+    # All processes of a group raise, or those that do not would wait for the others.
+    found = sum_over(policy.mesh, torch.tensor(len(wrong), device=policy.device))
+    if found:
+        raise UnreadableSource(
+            f"{policy.source}: expected finite weights, got NaN or infinity in "
+            f"{wrong[0] if wrong else 'rows of another process'}. Use a checkpoint "
+            "from before training diverged, or a wider precision."
+        )
 
 
 @contextmanager

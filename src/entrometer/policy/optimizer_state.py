@@ -13,6 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from entrometer.calculus import AdamWHyperparameters, AdamWState
+from entrometer.calculus.sharded import like, mesh_of, row_range
 from entrometer.calculus.vectors import LazyVector
 from entrometer.policy.sources import UnreadableSource
 from entrometer.policy.tensor_files import read_tensors, require_stored
@@ -97,10 +98,14 @@ def read_optimizer_state(path: Path, model: nn.Module) -> OptimizerState:
             if not moments:
                 return torch.zeros_like(parameter).detach()
             moment: Tensor = moments[keys[name]][kind]
+            mesh = mesh_of(parameter)
+            if mesh is not None:
+                moment = moment[row_range(len(moment), mesh)]
             _check_values(path, name, kind, moment)
             dtype = torch.promote_types(moment.dtype, parameter.dtype)
             # A copy: the file may be deleted or written anew while moments are in use.
-            return moment.to(device=parameter.device, dtype=dtype, copy=True)
+            held = moment.to(device=parameter.device, dtype=dtype, copy=True)
+            return like(held, parameter)
 
         return LazyVector(in_order, load)
 

@@ -69,9 +69,12 @@ def as_device(device: torch.device | str) -> torch.device:
 
 
 def ready(
-    model: nn.Module, precision: Precision, device: torch.device | str = "cpu"
+    model: nn.Module, precision: Precision, device: torch.device | str | None = "cpu"
 ) -> nn.Module:
-    """Return the model in evaluation mode, computing in `precision` on `device`."""
+    """Return the model in evaluation mode, computing in `precision` on `device`.
+
+    None leaves its tensors where they are.
+    """
     for module in model.modules():
         # Torch drops the padding row's gradient in reverse mode but keeps its tangent
         # in forward mode. Where text contains the padding token, which is often the
@@ -79,14 +82,18 @@ def ready(
         if isinstance(module, nn.Embedding):
             module.padding_idx = None
     if precision is Precision.MIXED:
-        return mixed(model).to(device).eval()
+        return _placed(mixed(model), device).eval()
     # Parameters only: buffers such as rotary frequencies stay in float32, as
     # transformers keeps them, unless true float64 replaces them.
     for p in model.parameters():
         p.data = p.data.to(precision.dtype)
     if precision is Precision.FLOAT64:
         model = true_float64(model)
-    return model.to(device).eval()
+    return _placed(model, device).eval()
+
+
+def _placed(model: nn.Module, device: torch.device | str | None) -> nn.Module:
+    return model if device is None else model.to(device)
 
 
 _BELOW_FLOAT64 = {

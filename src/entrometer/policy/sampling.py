@@ -5,6 +5,7 @@
 
 import inspect
 from collections.abc import Iterator, Sequence
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from entrometer.calculus.sharded import same
 from entrometer.errors import InvalidValue
 from entrometer.policy.policy import Policy
 from entrometer.runs.rollouts import Rollouts, Sampler, seeds_for, unscored
@@ -133,7 +135,8 @@ def _draw_batch(
     cache = None
     with torch.no_grad():
         for _ in range(sampler.max_tokens):
-            output = model(
+            step = partial(
+                model,
                 input_ids=ids_BT,
                 attention_mask=mask_BT,
                 position_ids=position_BT,
@@ -141,11 +144,13 @@ def _draw_batch(
                 use_cache=True,
                 **last_only,
             )
+            output = policy.within(step)
             logits_BV = output.logits[:, -1]
             halvings = (logits_BV.shape[1] - 1).bit_length()
             u_BD = np.stack([streams[row].random(halvings) for row in rows])
             u = torch.from_numpy(u_BD).to(device)
-            token_B = _draw(logits_BV, sampler.temperature, u)
+            # All processes of a group draw the same; a rounding must not part them.
+            token_B = same(policy.mesh, _draw(logits_BV, sampler.temperature, u))
             for row, token in zip(rows, token_B.tolist(), strict=True):
                 responses[row].append(token)
             going = (~torch.isin(token_B, eos_E)).nonzero()[:, 0]

@@ -7,7 +7,7 @@ runs inside `Policy.within`.
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
 from typing import Any, TypeVar, cast
@@ -68,22 +68,26 @@ def placement(policy: Policy) -> Placement:
     return policy.device if policy.mesh is None else policy.mesh
 
 
-def allocate(policy: Policy, device: torch.device) -> None:
-    """Give parameters on the meta device memory for this process's rows."""
+def allocate(policy: Policy, device: torch.device, *, keep: bool) -> None:
+    """Move the buffers of a policy in shards to a device.
+
+    Unless the parameters' values are there to `keep`, give them memory for the rows of
+    this process.
+    """
     assert policy.root is not None, "the policy is in shards"
-    places = defaultdict(list)
+    places: dict[int, list[tuple[nn.Module, str]]] = defaultdict(list)
     buffers = {}
     for module in policy.root.modules():
-        buffers[module] = {
-            n: b.to(device) for n, b in module._buffers.items() if b is not None
-        }
+        held = {n: b for n, b in module._buffers.items() if b is not None}
+        buffers[module] = {name: b.to(device) for name, b in held.items()}
         for name, p in module._parameters.items():
             if p is not None:
                 places[id(p)].append((module, name))
-    policy.root.to_empty(device=device)
+    if not keep:
+        policy.root.to_empty(device=device)
     # Torch replaces buffers too, and gives a weight that is tied a copy at each place.
-    for module, held in buffers.items():
-        module._buffers.update(held)
+    for module, moved in buffers.items():
+        module._buffers.update(moved)
     for (first, name), *others in places.values():
         for module, other in others:
             module._parameters[other] = first._parameters[name]
@@ -92,11 +96,9 @@ def allocate(policy: Policy, device: torch.device) -> None:
 def fill(policy: Policy, read: Callable[[str, slice], Tensor]) -> None:
     """Set this process's rows of every parameter to what `read` has for them."""
     assert policy.mesh is not None, "the policy is in shards"
+    frozen = policy.precision.frozen_dtype
     with torch.no_grad():
         for name, p in policy.model.named_parameters():
-            rows_of(p).copy_(read(name, row_range(len(p), policy.mesh)))
-
-
-def shapes_of(policy: Policy) -> Mapping[str, torch.Size]:
-    """Return the whole shape of every parameter."""
-    return {name: p.shape for name, p in policy.model.named_parameters()}
+            rows = read(name, row_range(len(p), policy.mesh))
+            # In mixed precision, frozen ones that are held wider are rounded as well.
+            rows_of(p).copy_(rows if p.requires_grad else rows.to(frozen))

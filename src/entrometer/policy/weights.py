@@ -12,7 +12,7 @@ from peft import LoraConfig, get_peft_model
 from safetensors import SafetensorError, safe_open
 from torch import nn
 from torch.nn.modules.module import register_module_parameter_registration_hook
-from transformers import AutoConfig, AutoModelForCausalLM
+from transformers import AutoConfig, AutoModelForCausalLM, GenerationConfig
 
 from entrometer.policy.sources import (
     SourceNotFound,
@@ -133,6 +133,39 @@ def skeleton(directory: Path, tensors: int) -> nn.Module:
             "Check that config.json is of a causal language model and of these weights."
         ) from error
     return model
+
+
+def hollow(directory: Path, dtype: torch.dtype, attention: str) -> nn.Module:
+    """Return the model of a `config.json` without weights, its buffers computed.
+
+    Parameters are on the meta device. The config must have been checked (`skeleton`).
+    """
+
+    # Its type leaves out that a hook may return another parameter.
+    def to_meta(_: nn.Module, __: str, p: Any) -> Any:
+        # A tied weight comes here again and has to stay the same object.
+        if p is None or p.is_meta:
+            return p
+        return nn.Parameter(p.to("meta"), requires_grad=p.requires_grad)
+
+    automatic: Any = AutoModelForCausalLM
+    local: dict[str, Any] = {"local_files_only": True, "trust_remote_code": False}
+    hook = register_module_parameter_registration_hook(to_meta)
+    try:
+        config = AutoConfig.from_pretrained(directory, **local)
+        model: Any = automatic.from_config(
+            config, dtype=dtype, attn_implementation=attention, trust_remote_code=False
+        )
+        if (directory / "generation_config.json").is_file():
+            model.generation_config = GenerationConfig.from_pretrained(directory)
+    except Exception as error:  # Transformers passes on whatever a config leads to.
+        raise UnreadableSource(
+            f"{directory / 'config.json'}: transformers cannot build its model "
+            f"({one_line(error)}). Check that config.json is of these weights."
+        ) from error
+    finally:
+        hook.remove()
+    return cast(nn.Module, model)
 
 
 def require_filled(directory: Path, model: nn.Module, shapes: Shapes) -> None:

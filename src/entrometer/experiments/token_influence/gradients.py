@@ -17,7 +17,7 @@ from torch import Tensor
 
 from entrometer import passes
 from entrometer.calculus import Vector, add, dot
-from entrometer.engine.vectors import Device, open_vectors
+from entrometer.engine.vectors import open_vectors
 from entrometer.estimators import (
     GradientWeights,
     Weighting,
@@ -82,7 +82,7 @@ def objective_weights(batch: Evaluation) -> tuple[GradientWeights, ...]:
 
 
 def read_gradients(
-    paths: Sequence[Path], device: Device
+    paths: Sequence[Path], placement: Placement
 ) -> Iterator[dict[str, Tensor]]:
     """Yield the gradients in the files of all folds, in order of `gradient_names`."""
     # One at a time: each is as large as the policy.
@@ -92,7 +92,7 @@ def read_gradients(
         yield reduce(add, (_read(path, "T", device) for path in paths[half::HALVES]))
 
 
-def _read(path: Path, name: str, device: Device) -> dict[str, Tensor]:
+def _read(path: Path, name: str, placement: Placement) -> dict[str, Tensor]:
     with open_vectors(path, "gradients", device) as file:
         return file.part(name)
 
