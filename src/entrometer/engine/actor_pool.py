@@ -11,7 +11,7 @@ import ray
 from ray import exceptions
 
 from entrometer.engine.local import run_timed
-from entrometer.engine.work import FailedWork, MakeWorker, Row, Work
+from entrometer.engine.work import FailedWork, MakeWorker, Row, Work, one_line
 
 if TYPE_CHECKING:
     from entrometer.engine.ray_engine import RayEngine
@@ -154,10 +154,3 @@ class ActorPool:
             for n in nodes
             if n["Alive"]
         )
-
-
-def one_line(error: BaseException) -> str:
-    """Return the type and the last line of an error."""
-    text = str(error).strip() or type(error).__name__
-    # The last line: Ray puts the remote traceback before the message.
-    return f"{type(error).__name__}: {text.splitlines()[-1][:300]}"

@@ -13,7 +13,7 @@ from typing import Any
 import ray
 from ray import exceptions
 
-from entrometer.engine.actor_pool import DEAD, LOOK, ActorPool, one_line
+from entrometer.engine.actor_pool import DEAD, LOOK, ActorPool
 from entrometer.engine.by_value import pickled_by_value
 from entrometer.engine.manifest import Manifest, store_trouble
 from entrometer.engine.own_cluster import own_cluster
@@ -26,6 +26,7 @@ from entrometer.engine.work import (
     Status,
     StoreTrouble,
     Works,
+    one_line,
 )
 from entrometer.errors import EntrometerError, InvalidValue
 
