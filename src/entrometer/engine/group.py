@@ -12,6 +12,8 @@ from typing import Any, TypeVar
 
 import torch
 import torch.distributed as dist
+from torch.distributed.distributed_c10d import Store
+from torch.distributed.rendezvous import rendezvous
 
 from entrometer.engine.local import LocalEngine, run_one
 from entrometer.engine.work import (
@@ -56,7 +58,7 @@ class Group:
 
     rank: int
     size: int
-    store: dist.Store
+    store: Store
     """Where the first error of a member is kept, for the leader to report."""
 
     messages: dist.ProcessGroup
@@ -82,6 +84,11 @@ class Group:
         """Call a function in the leader alone, and return its result in all members."""
         value: Value = self._broadcast(function() if self.leader else None)
         return value
+
+    def make(self, worker: MakeWorker, store: Path) -> Any:
+        """Return this member's worker."""
+        with self._naming_the_cause():
+            return worker(store)
 
     def run(self, work: Work, worker: Any, store: Path) -> None:
         """Run a request in this member; return once all members have run it."""
@@ -169,7 +176,7 @@ def from_leader(function: Callable[[], Value]) -> Value:
     return function() if _current is None else _current.from_leader(function)
 
 
-def join(rank: int, size: int, store: dist.Store, *, local_rank: int) -> Group:
+def join(rank: int, size: int, store: Store, *, local_rank: int) -> Group:
     """Join a group of `size` processes that meet in a store; wait for all of them.
 
     Tensors on CUDA devices are sent by NCCL, others by gloo. The process computes on
@@ -199,7 +206,7 @@ def torchrun_group() -> Group | None:
     names = ("RANK", "WORLD_SIZE", "LOCAL_RANK")
     if not all(name in os.environ for name in names) or os.environ["WORLD_SIZE"] == "1":
         return None
-    store, rank, size = next(dist.rendezvous("env://"))
+    store, rank, size = next(rendezvous("env://"))
     return join(rank, size, store, local_rank=int(os.environ["LOCAL_RANK"]))
 
 
@@ -215,7 +222,7 @@ def serve(group: Group, worker: MakeWorker) -> None:
             if isinstance(message, Path):
                 # Released first: two models need not fit in memory.
                 held, store = None, message
-                held = worker(store)
+                held = group.make(worker, store)
             else:
                 group.run(message, held, store)
     except BaseException:

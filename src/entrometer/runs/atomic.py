@@ -128,7 +128,7 @@ def atomic_write(
 
 
 def _to_disk(file: BinaryIO, path: Path) -> None:
-    """Flush an open file of that name to disk, with the mode that it was opened with."""
+    """Flush an open file of that name to disk, with the mode that it was opened in."""
     file.flush()
     # A library that is given the name may have replaced the file by another:
     # safetensors does, and only the owner may read that one.

@@ -302,7 +302,7 @@ def mapped(value: Value, change: Callable[[Any], Any]) -> Value:
 
 
 def _sharding(subject: Subject) -> dict[str, Any]:
-    """Return the argument `mesh` to load a sharded model with; empty for a whole one."""
+    """Return the argument `mesh` to load a sharded model with; {} for a whole one."""
     if subject.model_shards == 1:
         return {}
     from entrometer.calculus.sharded import mesh_of_group

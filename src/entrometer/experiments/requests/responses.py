@@ -10,8 +10,8 @@ from typing import Any, ClassVar, Protocol, runtime_checkable
 
 import numpy as np
 
-from entrometer.errors import InvalidValue
 from entrometer.engine.group import from_leader
+from entrometer.errors import InvalidValue
 from entrometer.experiments.requests.request import (
     NOT_IN_KEY,
     Request,
