@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import socket
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -82,7 +83,8 @@ class Group:
 
     def from_leader(self, function: Callable[[], Value]) -> Value:
         """Call a function in the leader alone, and return its result in all members."""
-        value: Value = self._broadcast(function() if self.leader else None)
+        with self._naming_the_cause():
+            value: Value = self._broadcast(function() if self.leader else None)
         return value
 
     def make(self, worker: MakeWorker, store: Path) -> Any:
@@ -208,6 +210,17 @@ def torchrun_group() -> Group | None:
         return None
     store, rank, size = next(rendezvous("env://"))
     return join(rank, size, store, local_rank=int(os.environ["LOCAL_RANK"]))
+
+
+def join_on_this_node(file: str, rank: int, size: int) -> Group:
+    """Join a group of `size` processes of this machine, which meet in a file."""
+    # Neither gloo nor NCCL asks who connects, so other machines must not reach them.
+    names = [name for _, name in socket.if_nameindex()]
+    loopback = next((name for name in ("lo", "lo0") if name in names), None)
+    if loopback is not None:
+        for setting in ("GLOO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME"):
+            os.environ.setdefault(setting, loopback)
+    return join(rank, size, dist.FileStore(file, size), local_rank=rank)
 
 
 def serve(group: Group, worker: MakeWorker) -> None:
