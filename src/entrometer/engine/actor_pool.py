@@ -12,7 +12,7 @@ from ray import exceptions
 from ray.util.placement_group import placement_group, remove_placement_group
 from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
-from entrometer.engine.group import LostMember
+from entrometer.engine.first_error import LostMember
 from entrometer.engine.remote_worker import RemoteWorker
 from entrometer.engine.work import FailedWork, MakeWorker, Row, Work, one_line
 

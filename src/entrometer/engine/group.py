@@ -1,8 +1,6 @@
 """Groups of processes that hold one model in shards and run every request together."""
 
-import json
 import os
-import re
 import socket
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -16,37 +14,17 @@ import torch.distributed as dist
 from torch.distributed.distributed_c10d import Store
 from torch.distributed.rendezvous import rendezvous
 
+from entrometer.engine.first_error import FirstError
 from entrometer.engine.local import LocalEngine, run_one
-from entrometer.engine.work import (
-    FailedWork,
-    MakeWorker,
-    Progress,
-    Row,
-    StoreTrouble,
-    Work,
-    Works,
-    one_line,
-)
+from entrometer.engine.work import MakeWorker, Progress, Row, Work, Works
 from entrometer.errors import InvalidValue
 from entrometer.runs import leave_to_leader
 
 Value = TypeVar("Value")
 
-_ERROR = "entrometer/error"
-
 # A member may wait for as long as the leader plans or writes a report. One that ends
 # closes its connections, which the others see at once.
 _PATIENCE = timedelta(days=365)
-
-# Gloo has no error class of its own. Its other errors, as of tensors whose sizes
-# differ, are faults of the program.
-_CLOSED = re.compile(r"gloo.*(connection|broken pipe|socket|timed? ?out)", re.I | re.S)
-
-_ENDED = "a process of the group ended"
-
-
-class LostMember(FailedWork):
-    """A group of which a process ended or no longer answers."""
 
 
 @dataclass
@@ -125,45 +103,13 @@ class Group:
             yield
         except Exception as error:
             self.broken = True
-            cause = self._first(error)
+            cause = FirstError(self.store, self.rank, self.size).cause(error)
             if cause is error:
                 raise
             raise cause from error
         except BaseException:
             self.broken = True
             raise
-
-    def _first(self, error: Exception) -> Exception:
-        lost = isinstance(error, dist.DistError) or bool(_CLOSED.search(str(error)))
-        own = {
-            "rank": self.rank,
-            "lost": lost,
-            "why": _ENDED if lost else one_line(error),
-            "errno": error.errno if isinstance(error, StoreTrouble) else None,
-            "message": error.strerror if isinstance(error, StoreTrouble) else None,
-        }
-        try:
-            # Sets it if nobody has: a member that fails says so before it ends, so the
-            # others' lost connections come later.
-            content = self.store.compare_set(_ERROR, "", json.dumps(own))
-            first = json.loads(content)
-        except (dist.DistError, RuntimeError):
-            first = own
-        if first["lost"]:
-            return LostMember(
-                f"expected {self.size} processes to hold the model together, got "
-                "one that ended or no longer answers; see its output, or the memory "
-                "that is left, then resume with --resume"
-            )
-        if first["rank"] == self.rank:
-            return error
-        if first["errno"] is not None:
-            return StoreTrouble(first["errno"], first["message"])
-        return FailedWork(
-            "expected all processes of the group to run the request, got "
-            f"{first['why']} (process {first['rank']}); fix the cause, then resume "
-            "with --resume"
-        )
 
 
 _current: Group | None = None

@@ -15,7 +15,7 @@ from ray import exceptions
 
 from entrometer.engine.actor_pool import DEAD, LOOK, Actor, ActorPool
 from entrometer.engine.by_value import pickled_by_value
-from entrometer.engine.group import LostMember
+from entrometer.engine.first_error import LostMember
 from entrometer.engine.manifest import Manifest, store_trouble
 from entrometer.engine.own_cluster import own_cluster
 from entrometer.engine.schedule import Schedule
