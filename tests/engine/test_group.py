@@ -23,10 +23,10 @@ BOTH = ["a-0.txt", "a-1.txt", "a.txt", "b-0.txt", "b-1.txt", "b.txt"]
 
 def torchrun(store, *faults):
     """Run `group_program` in two processes; return its lines and exit code."""
+    launcher = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
     program = ["-m", "tests.engine.group_program", str(store), *faults]
     done = subprocess.run(
-        [*(sys.executable, "-m", "torch.distributed.run"), "--standalone"]
-        + ["--nproc-per-node", "2", *program],
+        [sys.executable, *launcher, *program],
         env=os.environ | {"OMP_NUM_THREADS": "1"},
         cwd=ROOT,
         capture_output=True,

@@ -4,11 +4,8 @@ All processes parse the same command line. The one of rank 0 leads: it plans, pr
 writes the run. The others run their part of each pass and print nothing.
 """
 
-import atexit
 import os
-import signal
 import sys
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
@@ -17,9 +14,6 @@ from entrometer.errors import InvalidValue
 
 if TYPE_CHECKING:
     from entrometer.engine import Engine
-
-_GRACE = 3.0
-"""Seconds that a leader has to say what went wrong, once torchrun ends it."""
 
 
 def processes() -> int:
@@ -96,31 +90,9 @@ def leading() -> "Iterator[Engine | None]":
         return
     from entrometer.engine.group import GroupEngine, torchrun_group
 
-    before = signal.signal(signal.SIGTERM, _end_soon)
+    group = torchrun_group()
+    assert group is not None
     try:
-        group = torchrun_group()
-        assert group is not None
-        try:
-            yield GroupEngine(group)
-        finally:
-            if group.broken:
-                # A normal exit may wait for communication that never ends.
-                atexit.register(_exit_at_once)
-            group.end()
+        yield GroupEngine(group)
     finally:
-        signal.signal(signal.SIGTERM, before)
-
-
-def _end_soon(*_: object) -> None:
-    # Torchrun ends this process as soon as another fails. The error that names the
-    # cause arrives at about the same time, and must still be printed.
-    signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    timer = threading.Timer(_GRACE, os.kill, (os.getpid(), signal.SIGTERM))
-    timer.daemon = True
-    timer.start()
-
-
-def _exit_at_once() -> None:
-    sys.stdout.flush()
-    sys.stderr.flush()
-    os._exit(2)
+        group.end()

@@ -1,7 +1,11 @@
 """Groups of processes that hold one model in shards and run every request together."""
 
+import atexit
 import os
+import signal
 import socket
+import sys
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -25,6 +29,9 @@ Value = TypeVar("Value")
 # A member may wait for as long as the leader plans or writes a report. One that ends
 # closes its connections, which the others see at once.
 _PATIENCE = timedelta(days=365)
+
+_GRACE = 3.0
+"""Seconds that a leader has to say what went wrong, once torchrun ends it."""
 
 
 @dataclass
@@ -84,12 +91,15 @@ class Group:
     def end(self) -> None:
         """Let the other members end, and leave the group."""
         global _current
-        # The others of a broken group are not waiting for a message.
-        if self.leader and not self.broken:
-            self.send(None)
         _current = None
-        if not self.broken:
-            dist.destroy_process_group()
+        if self.broken:
+            # The others wait for no message, and a normal exit of this process may wait
+            # for communication that never ends.
+            atexit.register(_exit_at_once)
+            return
+        if self.leader:
+            self.send(None)
+        dist.destroy_process_group()
 
     def _broadcast(self, value: Any) -> Any:
         box = [value]
@@ -155,7 +165,24 @@ def torchrun_group() -> Group | None:
     if not all(name in os.environ for name in names) or os.environ["WORLD_SIZE"] == "1":
         return None
     store, rank, size = next(rendezvous("env://"))
+    if rank == 0 and threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGTERM, _end_soon)
     return join(rank, size, store, local_rank=int(os.environ["LOCAL_RANK"]))
+
+
+def _end_soon(*_: object) -> None:
+    # Torchrun ends the leader as soon as another member fails. The error that names the
+    # cause arrives at about the same time, and must still be printed.
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    timer = threading.Timer(_GRACE, os.kill, (os.getpid(), signal.SIGTERM))
+    timer.daemon = True
+    timer.start()
+
+
+def _exit_at_once() -> None:
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(2)
 
 
 def join_on_this_node(file: str, rank: int, size: int) -> Group:
