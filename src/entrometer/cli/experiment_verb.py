@@ -19,6 +19,7 @@ from entrometer.api.settings import (
     trained_settings,
     with_own_prompts,
 )
+from entrometer.cli import torchrun
 from entrometer.cli.flags import ExperimentFlags, parse
 from entrometer.errors import InvalidValue
 from entrometer.experiments.config import CheckpointConfig, NextBatchesConfig
@@ -37,10 +38,14 @@ _REPORT = 0.4
 
 def run(experiment: Experiment[Any, Any], arguments: Sequence[str]) -> int:
     """Run an experiment, or only print its settings or cost; return the exit code."""
+    torchrun.silence_members()
     flags, config = resolve(experiment, arguments)
     if flags.print_config:
         print_json(config, indent=1)
         return 0
+    torchrun.require_processes(
+        config.model_shards, engine=flags.engine, dry_run=flags.dry_run
+    )
     preflight(
         config,
         of_steps=not experiment.inside_training,
@@ -48,6 +53,8 @@ def run(experiment: Experiment[Any, Any], arguments: Sequence[str]) -> int:
     )
     if flags.run is not None:
         require_own(experiment, flags.run)
+    if torchrun.follows():
+        return torchrun.follow()
     with Ticker() as ticker:
         # Before anything is loaded: importing torch alone takes seconds.
         ticker.begin(f"{experiment.name} {' '.join(map(_short, config.checkpoints))}")
@@ -73,20 +80,21 @@ def _run(
         return 0
     if not flags.resume:
         _require_new(directory)
-    engine = engine_of(flags)
+    engine = engine_of(flags, config.model_shards)
     # Imported late: these need torch, and `--help` should not wait for it.
     from entrometer.api.result import Result
     from entrometer.experiments.run import run_experiment
 
     ticker.log = directory / "progress.log"
-    run_experiment(
-        experiment,
-        config,
-        directory,
-        store=store,
-        progress=partial(ticker.work, experiment.name),
-        engine=engine,
-    )
+    with torchrun.leading() as engine_of_group:
+        run_experiment(
+            experiment,
+            config,
+            directory,
+            store=store,
+            progress=partial(ticker.work, experiment.name),
+            engine=engine_of_group or engine,
+        )
     result = Result(directory, experiment)
     report = result.report() if flags.report else None
     ticker.end()
@@ -146,8 +154,11 @@ def _short(path: str) -> str:
     return "/".join(Path(path).parts[-2:])
 
 
-def engine_of(flags: ExperimentFlags) -> "Engine | None":
-    """Return the engine that the flags name; None for this process."""
+def engine_of(flags: ExperimentFlags, shards: int = 1) -> "Engine | None":
+    """Return the engine that the flags name; None for this process.
+
+    `shards` is the number of processes that hold a model together.
+    """
     if flags.engine == "local":
         of_ray = ("address", "workers", "worker_cpus", "worker_gpus")
         given = [n for n in of_ray if getattr(flags, n) != getattr(ExperimentFlags, n)]
@@ -170,6 +181,7 @@ def engine_of(flags: ExperimentFlags) -> "Engine | None":
         workers=flags.workers,
         cpus=flags.worker_cpus,
         gpus=flags.worker_gpus,
+        shards=shards,
     )
 
 

@@ -10,6 +10,7 @@ import pyarrow as pa
 import tyro
 
 from entrometer.api.progress import Ticker
+from entrometer.cli import torchrun
 from entrometer.cli.flags import Flag, parse
 from entrometer.errors import InvalidValue
 from entrometer.experiments.experiment import experiment, experiment_names
@@ -42,9 +43,16 @@ class Replay:
 
 def run(arguments: Sequence[str]) -> int:
     """Run the verb; return the exit code."""
+    torchrun.silence_members()
     command = parse(Replay, arguments, verb="replay")
     old = command.old
     kind = _kind(old)
+    if kind != "training":
+        record = experiment(kind)
+        config = record.config(**read_settings(record, old))
+        torchrun.require_processes(config.model_shards)
+        if torchrun.follows():
+            return torchrun.follow()
     new = command.run or old.with_name(f"{old.resolve().name}-replay")
     if new.exists() and not command.resume:
         raise InvalidValue(
@@ -63,10 +71,10 @@ def run(arguments: Sequence[str]) -> int:
     else:
         from entrometer.experiments.run import run_experiment
 
-        record = experiment(kind)
-        config = record.config(**read_settings(record, old))
-        with Ticker(log=new / "progress.log") as ticker:
-            run_experiment(record, config, new, progress=partial(ticker.work, kind))
+        log = new / "progress.log"
+        with Ticker(log=log) as ticker, torchrun.leading() as engine:
+            progress = partial(ticker.work, kind)
+            run_experiment(record, config, new, progress=progress, engine=engine)
         unstable = record.unstable or {}
         difference = first_difference(old, new, ("results/*.parquet",), unstable)
     if command.json:

@@ -1,6 +1,7 @@
 """An engine with one worker in this process."""
 
 import time
+from collections.abc import Callable
 from pathlib import Path
 from secrets import token_hex
 from typing import Any
@@ -27,7 +28,7 @@ class LocalEngine:
         local_worker, rows, tokens = worker(store), [], 0
         began = time.perf_counter()
         for number, work in enumerate(wanted, 1):
-            row = run_timed(work, local_worker, store)
+            row = run_timed(work, local_worker, store, self.run_one)
             # Logged one by one, so that a stopped run can be resumed with its hashes.
             manifest.add(row)
             manifest.remove(work.pieces)
@@ -37,12 +38,26 @@ class LocalEngine:
             progress(Status(done, total, left, tokens, seconds, note=work.kind))
         return rows
 
+    def run_one(self, work: Work, worker: Any, store: Path) -> None:
+        """Run a request with a worker, which writes the result into the store."""
+        run_one(work, worker, store)
 
-def run_timed(work: Work, worker: Any, store: Path) -> Row:
-    """Run a request; return its log row."""
-    began = time.perf_counter()
+
+def run_one(work: Work, worker: Any, store: Path) -> None:
+    """Run a request; raise `StoreTrouble` if the store is full or not writable."""
     with store_trouble(store):
         work.run(worker)
+
+
+def run_timed(
+    work: Work,
+    worker: Any,
+    store: Path,
+    run: Callable[[Work, Any, Path], None] = run_one,
+) -> Row:
+    """Run a request, by `run`; return its log row."""
+    began = time.perf_counter()
+    run(work, worker, store)
     return Row(
         name=name_of(work),
         kind=work.kind,

@@ -1,4 +1,4 @@
-"""An engine on a Ray cluster: one worker per actor, one model per worker."""
+"""An engine on a Ray cluster: one model per worker, one or several actors each."""
 
 import logging
 import math
@@ -13,8 +13,9 @@ from typing import Any
 import ray
 from ray import exceptions
 
-from entrometer.engine.actor_pool import DEAD, LOOK, ActorPool, one_line
+from entrometer.engine.actor_pool import DEAD, LOOK, Actor, ActorPool
 from entrometer.engine.by_value import pickled_by_value
+from entrometer.engine.first_error import LostMember
 from entrometer.engine.manifest import Manifest, store_trouble
 from entrometer.engine.own_cluster import own_cluster
 from entrometer.engine.schedule import Schedule
@@ -25,7 +26,9 @@ from entrometer.engine.work import (
     Row,
     Status,
     StoreTrouble,
+    Work,
     Works,
+    one_line,
 )
 from entrometer.errors import EntrometerError, InvalidValue
 
@@ -49,7 +52,10 @@ class RayEngine:
 
     cpus: float = 1.0
     gpus: float = 0.0
-    """Cores and GPUs per worker."""
+    """Cores and GPUs per worker, or per shard of its model."""
+
+    shards: int = 1
+    """Number of actors of a worker, which hold a model together on one node."""
 
     def __post_init__(self) -> None:
         """Raise for workers that no cluster could have."""
@@ -60,6 +66,11 @@ class RayEngine:
                 "least 0 with a sum above 0, got "
                 f"{self.workers}, {self.cpus} and {self.gpus}; "
                 "change --workers, --worker-cpus or --worker-gpus"
+            )
+        if self.shards < 1:
+            raise InvalidValue(
+                f"expected at least 1 shard of a model, got {self.shards}; change "
+                "--model-shards"
             )
 
     def run(
@@ -131,7 +142,7 @@ class _Driver:
     def run(self) -> list[Row]:
         self._began, self._total = time.perf_counter(), self.schedule.cost
         while self.schedule.ready or self.pool.busy:
-            self.pool.grow(self.schedule.ready + len(self.pool.busy))
+            self.pool.grow(self.schedule.ready + self.pool.running)
             while self.pool.idle and self.schedule.ready:
                 actor = self.pool.idle.pop()
                 work = self.schedule.take(actor.required_model)
@@ -157,19 +168,20 @@ class _Driver:
         return self.rows
 
     def _take_back(self, ref: Any) -> None:
-        actor = self.pool.busy.pop(ref)
-        work, actor.work = actor.work, None
+        actor = self.pool.busy[ref]
+        work = actor.work
         assert work is not None
         try:
             row = ray.get(ref)
         except DEAD as error:
-            # The actor is left out: `grow` starts another if there is room.
-            self.schedule.lose(work, f"its worker died: {one_line(error)}")
-            self._report(f"a worker died during {work.kind}")
+            self._lose(actor, error)
             return
         except exceptions.RayTaskError as error:
-            self.pool.idle.append(actor)
             cause = error.cause
+            if isinstance(cause, LostMember):
+                self._lose(actor, cause)
+                return
+            self.pool.failed(actor)
             # Raised anew without Ray's traceback, so that the user reads the remedy. No
             # retry: the store is as full for every other request.
             if isinstance(cause, StoreTrouble):
@@ -183,7 +195,19 @@ class _Driver:
                     "run; finished passes are stored"
                 ) from error
             return
-        self.pool.idle.append(actor)
+        # All members of a group run a request: it is done with the last of them.
+        if self.pool.returned(actor, ref, row):
+            self._done(work, actor.row)
+
+    def _lose(self, actor: Actor, error: BaseException) -> None:
+        work = actor.work
+        assert work is not None
+        # The worker is left out: `grow` starts another if there is room.
+        self.pool.end(actor)
+        self.schedule.lose(work, f"its worker died: {one_line(error)}")
+        self._report(f"a worker died during {work.kind}")
+
+    def _done(self, work: Work, row: Row | None) -> None:
         self.schedule.done(work)
         self.cost += work.cost
         # No row: another process made the result, and logged it.

@@ -126,3 +126,10 @@ class FailedWork(EntrometerError, RuntimeError):
 
 class StoreTrouble(EntrometerError, OSError):
     """A store that is full or not writable."""
+
+
+def one_line(error: BaseException) -> str:
+    """Return the type and the last line of an error."""
+    text = str(error).strip() or type(error).__name__
+    # The last line: Ray puts the remote traceback before the message.
+    return f"{type(error).__name__}: {text.splitlines()[-1][:300]}"

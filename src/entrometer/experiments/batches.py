@@ -50,14 +50,19 @@ def subject_of(
     # Results of an adapter depend on its base model as much as on itself.
     if base is not None:
         verified(base, beside=False)
+    # Only `auto` is resolved here: a cluster's driver may lack the workers' device.
+    device = str(as_device("auto")) if config.device == "auto" else config.device
+    if config.model_shards > 1:
+        # Without the number: each process of a group has a device of its own.
+        device = device.partition(":")[0]
     return Subject(
         path=str(path),
         base=config.policy,
         precision=config.precision,
-        # Only `auto` is resolved here: a cluster's driver may lack the workers' device.
-        device=str(as_device("auto")) if config.device == "auto" else config.device,
+        device=device,
         weights=weights_key(path, config.policy),
         optimizer=optimizer_key(path / "optimizer.pt") if with_optimizer else "",
+        model_shards=config.model_shards,
     )
 
 

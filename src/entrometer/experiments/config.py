@@ -70,6 +70,10 @@ class CheckpointConfig:
     """Device that the policy runs on, such as `cpu` or `cuda`; `auto` for the machine's
     accelerator, or the CPU if it has none."""
 
+    model_shards: int = 1
+    """Number of processes that hold the model together, one per device, for a model
+    larger than a device; needs torchrun with as many processes, or --engine ray."""
+
     sampler: str | None = None
     """Address of a vLLM server that draws the responses, such as http://127.0.0.1:8000;
     by default they are drawn in this process. The server must serve the checkpoint, or
@@ -83,6 +87,7 @@ class CheckpointConfig:
         "max_tokens": 1,
         "seed": 0,
         "shard": 1,
+        "model_shards": 1,
     }
 
     def __post_init__(self) -> None:
@@ -103,6 +108,11 @@ class CheckpointConfig:
                     f"expected {name} of at least {least} and at most {most}, got "
                     f"{getattr(self, name)}"
                 )
+        if self.model_shards > 1 and ":" in self.device:
+            raise InvalidValue(
+                "expected a kind of device, of which each process takes its own, got "
+                f"{self.device!r}; leave out the number after the colon"
+            )
         # Written so that NaN fails too.
         if not 0 < self.temperature < math.inf:
             raise InvalidValue(

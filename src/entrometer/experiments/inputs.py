@@ -34,6 +34,9 @@ def run_key(config: CheckpointConfig) -> str:
     """Return 8 hex digits: a hash of the settings and of the checkpoints' content."""
     # Without the paths: a run of a copied checkpoint is the same run.
     settings = as_json(asdict(config)) | {"checkpoints": None}
+    # Whole models keep the key that they had before models could be sharded.
+    if settings["model_shards"] == 1:
+        del settings["model_shards"]
     keys = list(checkpoint_keys(config).values())
     return content_key({"settings": settings, "checkpoints": keys})[:8]
 

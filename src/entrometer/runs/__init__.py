@@ -5,7 +5,9 @@ from entrometer.runs.atomic import RunInUse as RunInUse
 from entrometer.runs.atomic import apply_umask as apply_umask
 from entrometer.runs.atomic import atomic_write as atomic_write
 from entrometer.runs.atomic import hold as hold
+from entrometer.runs.atomic import leave_to_leader as leave_to_leader
 from entrometer.runs.atomic import write_json as write_json
+from entrometer.runs.atomic import writes_results as writes_results
 from entrometer.runs.columns import Metrics as Metrics
 from entrometer.runs.columns import logged_metrics as logged_metrics
 from entrometer.runs.columns import read_metrics as read_metrics

@@ -65,8 +65,34 @@ def naming_full_disk(directory: Path) -> Iterator[None]:
         ) from error
 
 
+_left_to_leader = 0
+"""Number of `leave_to_leader` contexts that this process is in."""
+
+
 @contextmanager
-def atomic_write(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
+def leave_to_leader() -> Iterator[None]:
+    """Drop what `atomic_write` writes, unless it is this process's `own`.
+
+    For the members of a group of processes that compute the same results as its leader,
+    whose files are the group's.
+    """
+    global _left_to_leader
+    _left_to_leader += 1
+    try:
+        yield
+    finally:
+        _left_to_leader -= 1
+
+
+def writes_results() -> bool:
+    """Return whether this process writes results, rather than leave it to a leader."""
+    return not _left_to_leader
+
+
+@contextmanager
+def atomic_write(
+    path: str | os.PathLike[str], *, own: bool = False
+) -> Iterator[BinaryIO]:
     """Open a file that gets the name `path` only once it is complete and on disk.
 
     A reader of `path`, during the write or after a crash or power failure at any point,
@@ -75,26 +101,42 @@ def atomic_write(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
 
         with atomic_write(path) as file:
             file.write(content)
+
+    Args:
+        path: Name of the file.
+        own: Write it also in `leave_to_leader`, where other files are dropped: no other
+            process writes this one.
     """
     path = Path(path)
+    kept = own or writes_results()
     # In the same directory: a rename across file systems is a copy.
     temporary = path.with_name(f".{path.name}.{token_hex(8)}.tmp")
     try:
         with open(temporary, "xb") as file:
             yield file
-            file.flush()
-            # A library that is given the name may have replaced the file by another:
-            # safetensors does, and only the owner may read that one.
-            os.chmod(temporary, stat.S_IMODE(os.fstat(file.fileno()).st_mode))
-            # The content must be on disk before the rename: some file systems would
-            # otherwise keep the new name with no content after a power failure.
-            with open(temporary, "rb") as written:
-                os.fsync(written.fileno())
-        os.replace(temporary, path)
+            if kept:
+                _to_disk(file, temporary)
+        if kept:
+            os.replace(temporary, path)
+        else:
+            temporary.unlink()
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
-    sync_directory(path.parent)
+    if kept:
+        sync_directory(path.parent)
+
+
+def _to_disk(file: BinaryIO, path: Path) -> None:
+    """Flush an open file of that name to disk, with the mode that it was opened in."""
+    file.flush()
+    # A library that is given the name may have replaced the file by another:
+    # safetensors does, and only the owner may read that one.
+    os.chmod(path, stat.S_IMODE(os.fstat(file.fileno()).st_mode))
+    # The content must be on disk before the rename: some file systems would otherwise
+    # keep the new name with no content after a power failure.
+    with open(path, "rb") as written:
+        os.fsync(written.fileno())
 
 
 def write_json(path: str | os.PathLike[str], content: Mapping[str, Any]) -> None:

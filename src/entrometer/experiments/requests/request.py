@@ -53,6 +53,8 @@ class Subject:
     """SHA-256 of the optimizer's file; empty for a policy without one."""
     advanced: Advanced | None = None
     """Optimizer steps to take after loading the directory."""
+    model_shards: int = field(default=1, metadata=NOT_IN_KEY)
+    """Number of processes that hold the model together, one shard each."""
 
     @property
     def loading(self) -> dict[str, Any]:
@@ -61,11 +63,19 @@ class Subject:
 
     @property
     def key_content(self) -> dict[str, Any]:
-        """Fields that enter a request's key; also the kind of device if not the CPU."""
+        """Fields that enter a request's key.
+
+        Also the kind of device if not the CPU, and the number of shards if not 1.
+        """
         content = _fields_content(self)
         kind = self.device.partition(":")[0]
         # Another kind of device rounds differently; the number of a device does not.
-        return content if kind == "cpu" else content | {"device": kind}
+        if kind != "cpu":
+            content |= {"device": kind}
+        # Sums over shards round differently. Keys of whole models stay as they were.
+        if self.model_shards != 1:
+            content |= {"model_shards": self.model_shards}
+        return content
 
 
 class Worker:
@@ -88,13 +98,14 @@ class Worker:
         if self._subject != subject or self._policy is None:
             # Released first: two models need not fit in memory.
             self._subject = self._policy = self._checkpoint = None
+            loading = subject.loading | _sharding(subject)
             if subject.optimizer:
-                loaded = load_checkpoint(subject.path, **subject.loading)
+                loaded = load_checkpoint(subject.path, **loading)
                 if subject.advanced is not None:
                     loaded = subject.advanced.apply(loaded, self.store)
                 self._checkpoint, self._policy = loaded, loaded.policy
             else:
-                self._policy = load_policy(subject.path, **subject.loading)
+                self._policy = load_policy(subject.path, **loading)
             self._subject = subject
         return self._policy
 
@@ -288,6 +299,15 @@ def mapped(value: Value, change: Callable[[Any], Any]) -> Value:
         if any(parts[name] is not part for name, part in old.items()):
             new = replace(value, **parts)
     return change(new)  # type: ignore[no-any-return]
+
+
+def _sharding(subject: Subject) -> dict[str, Any]:
+    """Return the argument `mesh` to load a sharded model with; {} for a whole one."""
+    if subject.model_shards == 1:
+        return {}
+    from entrometer.calculus.sharded import mesh_of_group
+
+    return {"mesh": mesh_of_group(subject.model_shards, subject.device)}
 
 
 def _referred(value: Any) -> Any:

@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Protocol, runtime_checkable
 
 import numpy as np
 
+from entrometer.engine.group import from_leader
 from entrometer.errors import InvalidValue
 from entrometer.experiments.requests.request import (
     NOT_IN_KEY,
@@ -333,7 +334,11 @@ def _from_server(
         server.load_adapter(model, Path(subject.path))
     else:
         model = server.served_model()
-    rollouts = server.sample(prompts, model=model, eos=eos_tokens(policy), **settings)
+    eos = eos_tokens(policy)
+    # Two draws differ, and the members of a group need the same one.
+    rollouts = from_leader(
+        lambda: server.sample(prompts, model=model, eos=eos, **settings)
+    )
     # A server does not say which weights it serves, but its log-probs do.
     few = rollouts.select(slice(4))
     ours = forward(policy, few).S

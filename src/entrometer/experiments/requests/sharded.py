@@ -22,6 +22,7 @@ from entrometer.experiments.requests.request import (
     Responses,
     Worker,
 )
+from entrometer.runs import writes_results
 from entrometer.runs.columns import read_columns, write_columns
 
 Summands = Callable[[slice], dict[str, Tensor]]
@@ -103,7 +104,7 @@ class ShardedSum(Request):
             return
         self.conclude(worker, self.partial(worker, 0, self.rows, path))
         # Only now: until the result is in place, the snapshot saves the work.
-        remove_vectors(_snapshot(path))
+        _remove_snapshot(path)
 
     def partial(
         self, worker: Worker, first: int, last: int, path: Path
@@ -176,7 +177,7 @@ class SumShard(_Shard):
         path = self.path(worker.store)
         total = self.of.partial(worker, self.first, self.last, path)
         write_vectors(path, total.items())
-        remove_vectors(_snapshot(path))
+        _remove_snapshot(path)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -221,3 +222,9 @@ def _cut(request: Request, kind: type[_Shard]) -> tuple[Request, ...]:
 
 def _snapshot(path: Path) -> Path:
     return path.with_name(f".{path.name}.snapshot")
+
+
+def _remove_snapshot(path: Path) -> None:
+    # A member of a group may be here while the leader still writes the result.
+    if writes_results():
+        remove_vectors(_snapshot(path))
