@@ -24,7 +24,7 @@ def summed(path, *, dies_at=None, every=0.0, names=NAMES):
         computed.append(i)
         return {"x": SUMMANDS[i]["x"].clone()}
 
-    return running_sum(path, names, summand, every=every, device="cpu"), computed
+    return running_sum(path, names, summand, every=every, placement="cpu"), computed
 
 
 @pytest.mark.parametrize("dies_at", range(1, 12))
@@ -77,14 +77,14 @@ def test_a_snapshot_that_was_half_written_over_counts_no_part_twice(
     def both(i):
         return {"x": SUMMANDS[i]["x"].clone(), "y": -SUMMANDS[i]["x"]}
 
-    whole = running_sum(tmp_path / "whole", NAMES, both, every=60.0, device="cpu")
+    whole = running_sum(tmp_path / "whole", NAMES, both, every=60.0, placement="cpu")
     path = tmp_path / "sum"
     monkeypatch.setattr(vectors, "_write", killed)
     with pytest.raises(Dies):
-        running_sum(path, NAMES, both, every=0.0, shard_bytes=one_file, device="cpu")
+        running_sum(path, NAMES, both, every=0.0, shard_bytes=one_file, placement="cpu")
     monkeypatch.setattr(vectors, "_write", write)
     again = running_sum(
-        path, NAMES, both, every=0.0, shard_bytes=one_file, device="cpu"
+        path, NAMES, both, every=0.0, shard_bytes=one_file, placement="cpu"
     )
     assert all(torch.equal(again[name], whole[name]) for name in "xy")
 

@@ -133,9 +133,10 @@ def local_device(placement: Placement) -> torch.device:
     """Return the device of a placement that this process computes on."""
     if not isinstance(placement, DeviceMesh):
         return torch.device(placement)
-    kind = placement.device_type
     # Each process of a group has chosen its own.
-    return torch.device(kind, torch.cuda.current_device() if kind == "cuda" else None)
+    if placement.device_type == "cuda":
+        return torch.device("cuda", torch.cuda.current_device())
+    return torch.device(placement.device_type)
 
 
 def is_leader(mesh: DeviceMesh | None) -> bool:

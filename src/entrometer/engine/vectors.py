@@ -88,7 +88,7 @@ def _write_together(
     """Write the next shard of every process; return the names of all of them."""
     rank, size = (0, 1) if mesh is None else (mesh.get_local_rank(), mesh.size())
     names = [_shard(path, first + r).name for r in range(size)]
-    _write(path.with_name(names[rank]), tensors, about)
+    _write(path.with_name(names[rank]), tensors, about, own=mesh is not None)
     barrier(mesh)
     return names
 
@@ -111,20 +111,24 @@ class VectorFile:
         return list(self._files)
 
     def __getitem__(self, name: str) -> Tensor:
+        files = self._files[name]
         if self._mesh is None:
-            parts = [file.get_tensor(name).to(self._device) for file in self._files[name]]
-            return parts[0] if len(parts) == 1 else torch.cat(parts)
-        slices = [file.get_slice(name) for file in self._files[name]]
+            found = [file.get_tensor(name) for file in files]
+            whole = found[0] if len(found) == 1 else torch.cat(found)
+            return whole.to(self._device)
+        slices = [file.get_slice(name) for file in files]
         shapes = [part.get_shape() for part in slices]
         total = sum(shape[0] for shape in shapes)
         wanted, first = row_range(total, self._mesh), 0
-        rows = []
-        for part, shape in zip(slices, shapes, strict=True):
-            begin, end = (min(max(x - first, 0), shape[0]) for x in _ends(wanted))
-            rows.append(part[begin:end])
-            first += shape[0]
-        mine = torch.cat(rows).to(self._device)
-        return from_rows(mine, (total, *shapes[0][1:]), self._mesh)
+        mine = []
+        for part, (length, *_) in zip(slices, shapes, strict=True):
+            begin, end = (
+                min(max(x - first, 0), length) for x in (wanted.start, wanted.stop)
+            )
+            mine.append(part[begin:end])
+            first += length
+        rows = torch.cat(mine).to(self._device)
+        return from_rows(rows, (total, *shapes[0][1:]), self._mesh)
 
     def part(self, part: str) -> dict[str, Tensor]:
         """Return one of the vectors that `parts` named; the others are not read."""
@@ -143,9 +147,7 @@ def parts(**vectors: Mapping[str, Tensor]) -> Iterator[tuple[str, Tensor]]:
 
 
 @contextmanager
-def open_vectors(
-    path: Path, kind: str, placement: Placement
-) -> Iterator[VectorFile]:
+def open_vectors(path: Path, kind: str, placement: Placement) -> Iterator[VectorFile]:
     """Open what `write_vectors` wrote, to read tensors onto a device or for a group.
 
     `kind` says what is expected in the file, for the error message.
@@ -187,10 +189,6 @@ def vector_shards(path: Path) -> list[Path]:
     return list(takewhile(Path.exists, shards))
 
 
-def _ends(rows: slice) -> tuple[int, int]:
-    return rows.start, rows.stop
-
-
 def _shard(path: Path, number: int) -> Path:
     return path.with_name(f"{path.stem}.{number:05d}{path.suffix}")
 
@@ -208,8 +206,14 @@ def _open_shard(path: Path, about: dict[str, str]) -> Iterator[Any]:
         yield shard
 
 
-def _write(path: Path, tensors: dict[str, Tensor], about: dict[str, str]) -> str:
-    with atomic_write(path) as file:
+def _write(
+    path: Path,
+    tensors: dict[str, Tensor],
+    about: dict[str, str],
+    *,
+    own: bool = False,
+) -> None:
+    with atomic_write(path, own=own) as file:
         try:
             # One entry: safetensors writes several in random order, so that equal
             # content would have different hashes.
@@ -222,4 +226,3 @@ def _write(path: Path, tensors: dict[str, Tensor], about: dict[str, str]) -> str
                 raise
             code = int(number[1])
             raise OSError(code, os.strerror(code), str(path)) from error
-    return path.name

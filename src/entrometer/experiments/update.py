@@ -18,14 +18,17 @@ from entrometer.calculus import (
     Vector,
     adamw_tensor,
     adamw_update,
+    inner_products,
     scale,
     zeros_like,
 )
+from entrometer.calculus.sharded import Placement, rows_of, sum_over
 from entrometer.calculus.vectors import LazyVector
 from entrometer.engine.vectors import open_vectors, write_vectors
 from entrometer.experiments.update_batch import Batch
 from entrometer.policy import Checkpoint, Policy
 from entrometer.policy.policy import padding_row
+from entrometer.policy.sharding import placement
 
 
 class StepVectors(NamedTuple):
@@ -69,7 +72,29 @@ def adjoint(gradient: Vector, step: StepVectors) -> dict[str, Tensor]:
     """
     P = step.preconditioner
     # Cast to the gradient, because rows of gradients may have another type than P.
-    return {name: step.kappa * P[name].to(g) * g for name, g in gradient.items()}
+    return {
+        name: step.kappa * P[name].to(device=g.device, dtype=g.dtype) * g
+        for name, g in gradient.items()
+    }
+
+
+def adjoint_rows(gradients: Vector, step: StepVectors) -> dict[str, Tensor]:
+    r"""Return $\kappa P g_i$ for rows of gradients, of those that this process has."""
+    P = {name: rows_of(x) for name, x in step.preconditioner.items()}
+    return adjoint(gradients, step._replace(preconditioner=P))
+
+
+def zero_rows(policy: Policy, count: int) -> dict[str, Tensor]:
+    """Return rows of gradients that are 0, of those that this process has."""
+    return {
+        name: rows_of(p).new_zeros(count, *rows_of(p).shape)
+        for name, p in policy.trained().items()
+    }
+
+
+def row_products(policy: Policy, left: Vector, right: Vector) -> Tensor:
+    r"""Return $g_i\cdot u_j$ for rows of gradients, summed over a group's processes."""
+    return sum_over(policy.mesh, inner_products(left, right))
 
 
 def momentum_and_decay(
@@ -142,16 +167,19 @@ def _step_by_tensor(
     return factors, tensors
 
 
-def read_step(path: Path, placement: Placement) -> StepVectors:
-    """Return a stored step's direction, preconditioner and kappa, on a device or in a group."""
-    with open_vectors(path, "a step", placement) as file:
+def read_step(path: Path, where: Placement) -> StepVectors:
+    """Return a stored step's direction, preconditioner and kappa, on a device.
+
+    Or by rows, for a group of processes.
+    """
+    with open_vectors(path, "a step", where) as file:
         direction, P = file.part("direction"), file.part("preconditioner")
         return StepVectors(direction, P, float(file.about["kappa"]))
 
 
-def read_step_part(path: Path, part: str, placement: Placement) -> dict[str, Tensor]:
+def read_step_part(path: Path, part: str, where: Placement) -> dict[str, Tensor]:
     """Return one vector of a step: `direction` or `preconditioner`."""
-    with open_vectors(path, "a step", placement) as file:
+    with open_vectors(path, "a step", where) as file:
         return file.part(part)
 
 
@@ -182,7 +210,8 @@ def write_advanced(
 def read_advanced(path: Path, checkpoint: Checkpoint) -> Checkpoint:
     """Return the checkpoint after a stored step; its policy is changed in place."""
     trained, kind = checkpoint.policy.trained(), "a policy after a step"
-    with open_vectors(path, kind, "cpu") as file, torch.no_grad():
+    at = checkpoint.policy.mesh or "cpu"
+    with open_vectors(path, kind, at) as file, torch.no_grad():
         steps, taken = int(file.about["steps"]), int(file.about["optimizer"])
         for name, p in trained.items():
             # In place: the model refers to these tensors.
@@ -191,8 +220,9 @@ def read_advanced(path: Path, checkpoint: Checkpoint) -> Checkpoint:
     # Moments are twice the parameters' size, so each tensor is read when it is used.
     def moment(part: str) -> LazyVector:
         def load(name: str) -> Tensor:
-            with open_vectors(path, kind, trained[name].device) as file:
-                return file[f"{part}/{name}"].to(trained[name])
+            p = trained[name]
+            with open_vectors(path, kind, placement(checkpoint.policy)) as file:
+                return file[f"{part}/{name}"].to(device=p.device, dtype=p.dtype)
 
         return LazyVector(trained, load)
 

@@ -39,7 +39,8 @@ class DiagnoseConfig(NextBatchesConfig):
     @property
     def measure(self) -> MeasureConfig:
         """Settings of `measure`, without its studies of errors."""
-        curvature = 0 if self.quick else MeasureConfig.curvature_prompts
+        without = self.quick or self.model_shards > 1
+        curvature = 0 if without else MeasureConfig.curvature_prompts
         # The fewest resampled batches: the page shows no study of errors.
         return MeasureConfig(
             # `compare` has plain's batches among those of the other losses.

@@ -13,7 +13,8 @@ from jaxtyping import Float
 from torch import Tensor
 
 from entrometer import passes
-from entrometer.calculus import clip_scale, inner_products
+from entrometer.calculus import clip_scale
+from entrometer.calculus.sharded import rows_of
 from entrometer.estimators import (
     GradientWeights,
     Weighting,
@@ -34,7 +35,14 @@ from entrometer.experiments.token_influence.requests import (
     FoldGradient,
     read_fold_gradients,
 )
-from entrometer.experiments.update import StepVectors, adjoint, ascent_of
+from entrometer.experiments.update import (
+    StepVectors,
+    adjoint,
+    adjoint_rows,
+    ascent_of,
+    row_products,
+    zero_rows,
+)
 from entrometer.experiments.update_batch import Batch
 from entrometer.policy import Policy, eos_tokens
 from entrometer.runs import Rollouts
@@ -124,6 +132,7 @@ def block_products(
     )
     Y = GradientWeights(S=batch.alpha, H=np.zeros_like(batch.alpha))
     whole = adjoint(passes.vjp(policy, rollouts, Y).gradient, step)
+    all_Y = {name: rows_of(y)[None] for name, y in whole.items()}
     itself, prompt, every = np.zeros((3, rollouts.count))
     # One prompt group at a time: each row of gradients is as large as the policy.
     for group in np.unique(rollouts.prompt):
@@ -133,10 +142,10 @@ def block_products(
             _rows(policy, some, GradientWeights(S=w.S[columns], H=w.H[columns]))
             for w in (X, Y)
         )
-        within_GG = inner_products(X_G, adjoint(Y_G, step)).cpu().numpy()
+        within_GG = row_products(policy, X_G, adjoint_rows(Y_G, step)).cpu().numpy()
         itself[at], prompt[at] = np.diag(within_GG), within_GG.sum(axis=1)
         # All of Y in one row: the sum over j is inside the vector-Jacobian product.
-        all_G1 = inner_products(X_G, {name: y[None] for name, y in whole.items()})
+        all_G1 = row_products(policy, X_G, all_Y)
         every[at] = all_G1[:, 0].cpu().numpy()
     return {"self": itself, "prompt": prompt - itself, "other": every - prompt}
 
@@ -144,10 +153,7 @@ def block_products(
 def _rows(
     policy: Policy, rollouts: Rollouts, weights: GradientWeights
 ) -> dict[str, Tensor]:
-    gradients: dict[str, Tensor] = {
-        name: p.new_zeros(rollouts.count, *p.shape)
-        for name, p in policy.trained().items()
-    }
+    gradients = zero_rows(policy, rollouts.count)
     # Batches are sorted by length, so their rows come out of order.
     for rows, some in passes.per_sequence(policy, rollouts, weights):
         for name, g in some.items():

@@ -47,6 +47,11 @@ class KernelConfig(ExperimentConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if self.model_shards > 1:
+            raise InvalidValue(
+                "expected a model in one process for the kernel, whose rows are kept "
+                f"there, got {self.model_shards} shards; leave out --model-shards"
+            )
         # Written so that NaN fails too.
         if not 0 <= self.eta < math.inf or not 0 < self.memory < math.inf:
             raise InvalidValue(

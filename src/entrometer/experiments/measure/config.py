@@ -16,7 +16,8 @@ class MeasureConfig(NextBatchesConfig):
     """Learning rates of the step; if empty, 1/4, 1/2, 1 and 2 times the training's."""
 
     curvature_prompts: int = 32
-    """Prompts of E for the curvature, rounded up to whole shards; 0 to leave it out."""
+    """Prompts of E for the curvature, rounded up to whole shards; 0 to leave it out,
+    as for a model in shards."""
 
     variance_prompts: int = 32
     """Prompts of E for the slope's variance, rounded up to whole shards; 0 for none."""
@@ -36,6 +37,12 @@ class MeasureConfig(NextBatchesConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if self.model_shards > 1 and self.curvature_prompts:
+            raise InvalidValue(
+                "expected curvature_prompts of 0 for a model in shards, whose second "
+                f"derivatives cannot be taken, got {self.curvature_prompts}; add "
+                "--curvature-prompts 0"
+            )
         # Written so that NaN fails too.
         if not all(0 < eta < math.inf for eta in self.etas):
             raise InvalidValue(

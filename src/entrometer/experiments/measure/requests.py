@@ -12,7 +12,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from entrometer import passes
-from entrometer.calculus import Vector, inner_products
+from entrometer.calculus import Vector
 from entrometer.estimators import (
     GradientWeights,
     Tables,
@@ -28,7 +28,12 @@ from entrometer.experiments.requests import (
     Worker,
     read_draws,
 )
-from entrometer.experiments.update import StepVectors, adjoint
+from entrometer.experiments.update import (
+    StepVectors,
+    adjoint_rows,
+    row_products,
+    zero_rows,
+)
 from entrometer.experiments.update_batch import Batch
 from entrometer.policy import Policy
 from entrometer.runs import Rollouts
@@ -144,7 +149,7 @@ def _products(
     by_response = np.empty((rollouts.count, len(next(iter(right.values())))))
     # Multiplied batch by batch: gradients of all responses do not fit in memory.
     for rows, gradients in passes.per_sequence(policy, rollouts, weights):
-        by_response[rows] = inner_products(gradients, right).cpu().numpy()
+        by_response[rows] = row_products(policy, gradients, right).cpu().numpy()
     prompts, place = np.unique(rollouts.prompt, return_inverse=True)
     by_prompt = np.zeros((len(prompts), by_response.shape[1]))
     # Unlike `by_prompt[place] += …`, this adds every response of a repeated prompt.
@@ -156,13 +161,10 @@ def _update_terms(policy: Policy, batch: Batch, step: StepVectors) -> dict[str, 
     r"""Return $\kappa P\sum_{k\in m}\alpha_k\nabla S_k$, one row per prompt m."""
     prompts, place = np.unique(batch.rollouts.prompt, return_inverse=True)
     weights = GradientWeights(S=batch.alpha, H=np.zeros_like(batch.alpha))
-    sums = {
-        name: p.new_zeros(len(prompts), *p.shape)
-        for name, p in policy.trained().items()
-    }
+    sums = zero_rows(policy, len(prompts))
     for rows, gradients in passes.per_sequence(policy, batch.rollouts, weights):
         # Added to prompts at once, so that no row per response has to be kept.
         at = torch.as_tensor(place[rows], device=policy.device)
         for name, g in gradients.items():
             sums[name].index_add_(0, at, g)
-    return adjoint(sums, step)
+    return adjoint_rows(sums, step)

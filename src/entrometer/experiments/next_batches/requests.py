@@ -20,6 +20,7 @@ from entrometer.calculus import (
     jackknife_horizons,
     zeros_like,
 )
+from entrometer.calculus.sharded import rows_of, sum_over
 from entrometer.engine.vectors import VectorFile, open_vectors, parts, write_vectors
 from entrometer.experiments.requests import (
     ShardedSum,
@@ -148,7 +149,7 @@ class LossProducts(Request):
             def opened(request: Request, kind: str) -> VectorFile:
                 path = request.path(worker.store)
                 return stack.enter_context(
-                    open_vectors(path, kind, self.subject.device)
+                    open_vectors(path, kind, self.subject.placement)
                 )
 
             files = [opened(b, "gradients of losses") for b in self.updates]
@@ -160,7 +161,7 @@ class LossProducts(Request):
             ]
             for name in checkpoint.policy.trained():
                 g = [
-                    clip * file[f"{i}/{name}"].flatten()
+                    clip * rows_of(file[f"{i}/{name}"]).flatten()
                     for file, i, clip in zip(files, places, clips, strict=True)
                 ]
                 ours = _fold_rows(folds, name)
@@ -172,6 +173,9 @@ class LossProducts(Request):
                     rows = self._directions(G, some, checkpoint, name)
                     D = torch.stack(list(rows)).to(torch.float64)
                     total += (ours[:, at].to(torch.float64) @ D.T).cpu().numpy()
+        # A process of a group has multiplied its rows of each parameter alone.
+        mesh = checkpoint.policy.mesh
+        total = sum_over(mesh, torch.as_tensor(total)).numpy()
         columns = {name: total[:, i].copy() for i, name in enumerate(names)}
         write_columns(self.path(worker.store), columns)
 
@@ -190,7 +194,7 @@ class LossProducts(Request):
         """Return a parameter and AdamW's two moments of it, each as one row."""
         state, p = checkpoint.state, checkpoint.policy.trained()[name].detach()
         parts = (p, state.first_moment[name], state.second_moment[name])
-        return [x.flatten() for x in parts]
+        return [rows_of(x).flatten() for x in parts]
 
     def _directions(
         self,
@@ -221,6 +225,8 @@ class LossProducts(Request):
 
 def _fold_rows(folds: Sequence[VectorFile], name: str) -> Tensor:
     """Return the gradients of one parameter, in the order of `gradient_names`."""
-    by_fold = [[file[f"{x}/{name}"].flatten() for file in folds] for x in "hJT"]
+    by_fold = [
+        [rows_of(file[f"{x}/{name}"]).flatten() for file in folds] for x in "hJT"
+    ]
     halves = [torch.stack(by_fold[2][half::HALVES]).sum(0) for half in range(HALVES)]
     return torch.stack([*by_fold[0], *by_fold[1], *halves])

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar, runtime_chec
 
 from torch import Tensor
 
+from entrometer.calculus.sharded import Placement, mesh_of_group
 from entrometer.policy import Checkpoint, Policy, load_checkpoint, load_policy
 from entrometer.runs.content import content_key
 
@@ -60,6 +61,13 @@ class Subject:
     def loading(self) -> dict[str, Any]:
         """Arguments `base`, `precision` and `device` to load the policy with."""
         return {n: getattr(self, n) for n in ("base", "precision", "device")}
+
+    @property
+    def placement(self) -> Placement:
+        """Where vectors of the policy are: its device, or this process's group."""
+        if self.model_shards == 1:
+            return self.device
+        return mesh_of_group(self.model_shards, self.device)
 
     @property
     def key_content(self) -> dict[str, Any]:
@@ -305,8 +313,6 @@ def _sharding(subject: Subject) -> dict[str, Any]:
     """Return the argument `mesh` to load a sharded model with; {} for a whole one."""
     if subject.model_shards == 1:
         return {}
-    from entrometer.calculus.sharded import mesh_of_group
-
     return {"mesh": mesh_of_group(subject.model_shards, subject.device)}
 
 

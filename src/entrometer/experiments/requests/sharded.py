@@ -100,7 +100,8 @@ class ShardedSum(Request):
         path = self.path(worker.store)
         if self.shards:
             paths = [shard.path(worker.store) for shard in self.shards]
-            self.conclude(worker, dict(added_up(paths, "a sum", self.subject.device)))
+            total = added_up(paths, "a sum", self.subject.placement)
+            self.conclude(worker, dict(total))
             return
         self.conclude(worker, self.partial(worker, 0, self.rows, path))
         # Only now: until the result is in place, the snapshot saves the work.
@@ -116,7 +117,7 @@ class ShardedSum(Request):
             _snapshot(path),
             [f"{part.start}-{part.stop}" for part in parts],
             lambda place: summand(parts[place]),
-            device=self.subject.device,
+            placement=self.subject.placement,
         )
 
 
@@ -207,7 +208,8 @@ class SumOfSums(Request):
         """Add up tensor by tensor, from file to file."""
         paths = [shard.path(worker.store) for shard in self.of]
         # On the CPU: a sum of two tensors has the same bits there as on a GPU.
-        write_vectors(self.path(worker.store), added_up(paths, "a sum", "cpu"))
+        at = "cpu" if self.subject.model_shards == 1 else self.subject.placement
+        write_vectors(self.path(worker.store), added_up(paths, "a sum", at))
 
 
 def _cut(request: Request, kind: type[_Shard]) -> tuple[Request, ...]:

@@ -49,19 +49,19 @@ class Step(ShardedSum):
     forwards = 2.2
 
     def read(self, store: Path) -> StepVectors:
-        """Return direction, preconditioner and kappa, on the policy's device."""
-        return read_step(self.path(store), self.subject.device)
+        """Return direction, preconditioner and kappa, where the policy is."""
+        return read_step(self.path(store), self.subject.placement)
 
     def read_direction(self, store: Path) -> dict[str, Tensor]:
-        """Return the direction alone, on the policy's device."""
+        """Return the direction alone, where the policy is."""
         return self.read_part(store, "direction")
 
     def read_part(self, store: Path, part: str) -> dict[str, Tensor]:
         """Return `direction` or `preconditioner` alone."""
-        return read_step_part(self.path(store), part, self.subject.device)
+        return read_step_part(self.path(store), part, self.subject.placement)
 
     def momentum(self, worker: Worker) -> dict[str, Tensor]:
-        """Return momentum's part of the direction, on the policy's device."""
+        """Return momentum's part of the direction, where the policy is."""
         P = self.read_part(worker.store, "preconditioner")
         return momentum(worker.checkpoint(self.subject), P)
 

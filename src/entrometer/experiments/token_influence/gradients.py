@@ -17,6 +17,7 @@ from torch import Tensor
 
 from entrometer import passes
 from entrometer.calculus import Vector, add, dot
+from entrometer.calculus.sharded import Placement
 from entrometer.engine.vectors import open_vectors
 from entrometer.estimators import (
     GradientWeights,
@@ -87,13 +88,13 @@ def read_gradients(
     """Yield the gradients in the files of all folds, in order of `gradient_names`."""
     # One at a time: each is as large as the policy.
     for name in "hJ":
-        yield from (_read(path, name, device) for path in paths)
+        yield from (_read(path, name, placement) for path in paths)
     for half in range(HALVES):
-        yield reduce(add, (_read(path, "T", device) for path in paths[half::HALVES]))
+        yield reduce(add, (_read(path, "T", placement) for path in paths[half::HALVES]))
 
 
 def _read(path: Path, name: str, placement: Placement) -> dict[str, Tensor]:
-    with open_vectors(path, "gradients", device) as file:
+    with open_vectors(path, "gradients", placement) as file:
         return file.part(name)
 
 

@@ -116,9 +116,9 @@ def read_fold_gradients(
     gradients: Sequence[FoldGradient], store: Path
 ) -> Iterator[dict[str, Tensor]]:
     """Yield the gradients of all folds, in the order of `gradient_names`."""
-    # Read to the policy's device, where the step is.
-    device = gradients[0].subject.device
-    return read_gradients([g.path(store) for g in gradients], device)
+    # Read to where the policy is, and the step.
+    placement = gradients[0].subject.placement
+    return read_gradients([g.path(store) for g in gradients], placement)
 
 
 @dataclass(frozen=True, kw_only=True)
