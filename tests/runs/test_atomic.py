@@ -14,8 +14,11 @@ from entrometer.runs import (
     atomic,
     atomic_write,
     hold,
+    leave_to_leader,
     seal,
     verify,
+    write_json,
+    writes_results,
 )
 from entrometer.runs.atomic import NotWritten, naming_full_disk
 
