@@ -1,7 +1,5 @@
 """Commands that several processes run together, started by torchrun."""
 
-import sys
-
 import pytest
 
 from entrometer.cli import main, torchrun
@@ -80,10 +78,12 @@ def test_a_device_with_a_number_is_not_every_members(started, checkpoint, capsys
     assert "expected a kind of device" in capsys.readouterr().err
 
 
-def test_only_the_leader_says_what_is_wrong(started, checkpoint, capsys, monkeypatch):
-    monkeypatch.setattr(sys, "stdout", sys.stdout)
-    monkeypatch.setattr(sys, "stderr", sys.stderr)
+def test_only_the_leader_prints(started, checkpoint, capsys, monkeypatch):
     started(2, rank=1)
-    assert main(["measure", checkpoint, *ARGUMENTS, "--model-shards", "3"]) == 2
-    sys.stderr.close()
+    config = [*ARGUMENTS, "--model-shards", "2", "--print-config"]
+    assert main(["measure", checkpoint, *config]) == 0
     assert capsys.readouterr() == ("", "")
+    # A mistake that the leader does not have.
+    monkeypatch.setattr(torchrun, "_PAUSE", 0.0)
+    assert main(["measure", checkpoint, *ARGUMENTS, "--model-shards", "3"]) == 2
+    assert "expected --model-shards 2" in capsys.readouterr().err
