@@ -9,8 +9,10 @@ import warnings
 from pathlib import Path
 
 import pytest
+import torch.distributed
 
-from entrometer.engine import quiet, read_log
+from entrometer.engine import StoreTrouble, quiet, read_log
+from entrometer.engine.first_error import FirstError
 from entrometer.errors import InvalidValue
 from tests.engine import group_work
 from tests.engine.group_work import Hand, Sum
@@ -54,7 +56,6 @@ def test_members_run_every_request_together_and_the_leader_writes(tmp_path):
     [
         ("raise", "FailedWork expected .* ValueError: raise is a bad row .process 1"),
         ("kill", "LostMember expected 2 processes .* got one that ended"),
-        ("disk", "StoreTrouble .*No space left.*make room"),
     ],
 )
 def test_a_member_that_fails_ends_the_run_with_its_reason(tmp_path, fault, said):
@@ -112,8 +113,6 @@ def test_a_group_that_loses_a_member_or_raises_is_replaced_once(cluster, tmp_pat
 
 
 def test_a_full_disk_in_one_member_ends_it_at_once(cluster, tmp_path):
-    from entrometer.engine import StoreTrouble
-
     with pytest.raises(StoreTrouble, match=r"No space left.*make room"):
         run([Sum("disk", fault="disk")], tmp_path)
 
@@ -136,3 +135,20 @@ def test_a_model_has_at_least_one_shard():
 
     with pytest.raises(InvalidValue, match=r"at least 1 shard .* --model-shards"):
         RayEngine(shards=0)
+
+
+def test_the_error_that_came_first_is_the_one_that_is_raised():
+    store = torch.distributed.HashStore()
+    leader, other = (FirstError(store, rank, 2) for rank in (0, 1))
+    full = StoreTrouble(28, "expected to write; make room")
+    assert other.cause(full) is full
+    closed = RuntimeError("[gloo/transport/tcp/pair.cc:5] Connection closed by peer")
+    cause = leader.cause(closed)
+    assert isinstance(cause, StoreTrouble)
+    assert (cause.errno, cause.strerror) == (28, "expected to write; make room")
+
+
+def test_an_error_of_gloo_that_is_no_lost_connection_is_raised_as_it_is():
+    first = FirstError(torch.distributed.HashStore(), 0, 2)
+    sizes = RuntimeError("[gloo/transport/tcp/pair.cc:5] op.preamble 4 vs 8")
+    assert first.cause(sizes) is sizes
