@@ -55,8 +55,8 @@ nitpick_ignore_regex = [
     (r"py:class", r"Tensor|ndarray|NDArray"),
     # Names that a module imports for the type checker only.
     (r"py:class", r"Plot|Request|Samples|Step|Subject|Table|TokenMap"),
-    # Functions that a page is made of, with a type variable inside.
-    (r"py:class", r".*\b(OfRuns?|OfRunsInRoom|Tables_contra|Tables_co)\b.*"),
+    # Functions with a type variable inside.
+    (r"py:class", r".*\b(OfRuns?|OfRunsInRoom|Tables_contra|Tables_co|Value)\b.*"),
     (r"py:class", r"Mapping\[str"),
     # Results of functions, which their docstrings describe.
     (r"py:class", r"entrometer\..*\.(Interval|Predicted|ReadDump)"),

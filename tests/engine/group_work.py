@@ -37,13 +37,13 @@ class Sum:
 
     def run(self, worker) -> None:
         rank = dist.get_rank()
-        if self.fault and rank == self.rank and self._begun(rank) == 1:
+        begun = self._begun(rank)
+        if self.fault and rank == self.rank and begun == 1:
             if self.fault == "kill":
                 os.kill(os.getpid(), signal.SIGKILL)
             if self.fault == "disk":
                 raise OSError(28, "No space left on device")
             raise ValueError(f"{self.name} is a bad row")
-        self._begun(rank)
         total = torch.tensor([rank + 1])
         dist.all_reduce(total)
         for own in (False, True):

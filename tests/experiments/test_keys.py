@@ -12,7 +12,7 @@ from entrometer.tasks import Problem, Score, register
 from entrometer.tasks import registry as tasks
 
 
-def draw(device):
+def draw(device, model_shards=1):
     subject = Subject(
         path="checkpoint-2",
         base=None,
@@ -20,6 +20,7 @@ def draw(device):
         device=device,
         weights="w",
         optimizer="o",
+        model_shards=model_shards,
     )
     return Draw(
         subject=subject,
@@ -41,6 +42,11 @@ def draw(device):
 )
 def test_a_kind_of_device_is_part_of_the_name_and_its_number_is_not(one, other, alike):
     assert (draw(one).key == draw(other).key) == alike
+
+
+def test_a_sharded_model_has_keys_of_its_own_and_a_whole_one_keeps_its_keys():
+    assert len({draw("cpu", shards).key for shards in (1, 2, 4)}) == 3
+    assert "model_shards" not in draw("cpu").subject.key_content
 
 
 @dataclass(frozen=True)

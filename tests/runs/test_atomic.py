@@ -14,8 +14,11 @@ from entrometer.runs import (
     atomic,
     atomic_write,
     hold,
+    leave_to_leader,
     seal,
     verify,
+    write_json,
+    writes_results,
 )
 from entrometer.runs.atomic import NotWritten, naming_full_disk
 
@@ -233,3 +236,20 @@ def test_the_lock_is_no_part_of_what_is_sealed(tmp_path):
         seal(tmp_path)
     with hold(tmp_path):
         verify(tmp_path)
+
+
+def test_what_is_left_to_the_leader_is_dropped_but_not_what_is_the_members_own(
+    tmp_path,
+):
+    (tmp_path / "result").write_text("the leader's")
+    with leave_to_leader():
+        with atomic_write(tmp_path / "result") as file:
+            file.write(b"a member's")
+        with atomic_write(tmp_path / "shard", own=True) as file:
+            file.write(b"a member's")
+        write_json(tmp_path / "other", {})
+        assert not writes_results()
+    assert writes_results()
+    assert (tmp_path / "result").read_text() == "the leader's"
+    assert (tmp_path / "shard").read_text() == "a member's"
+    assert {path.name for path in tmp_path.iterdir()} == {"result", "shard"}

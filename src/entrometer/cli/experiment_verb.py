@@ -36,9 +36,9 @@ _REPORT = 0.4
 """Seconds of writing a report, per second that loading the program takes."""
 
 
+@torchrun.one_voice()
 def run(experiment: Experiment[Any, Any], arguments: Sequence[str]) -> int:
     """Run an experiment, or only print its settings or cost; return the exit code."""
-    torchrun.silence_members()
     flags, config = resolve(experiment, arguments)
     if flags.print_config:
         print_json(config, indent=1)

@@ -41,9 +41,9 @@ class Replay:
     """Print one JSON object instead of text."""
 
 
+@torchrun.one_voice()
 def run(arguments: Sequence[str]) -> int:
     """Run the verb; return the exit code."""
-    torchrun.silence_members()
     command = parse(Replay, arguments, verb="replay")
     old = command.old
     kind = _kind(old)

@@ -6,6 +6,7 @@ writes the run. The others run their part of each pass and print nothing.
 
 import os
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
@@ -14,6 +15,10 @@ from entrometer.errors import InvalidValue
 
 if TYPE_CHECKING:
     from entrometer.engine import Engine
+
+
+_PAUSE = 5.0
+"""Seconds that the leader has to say what is wrong, before another process does."""
 
 
 def processes() -> int:
@@ -29,11 +34,26 @@ def follows() -> bool:
     return processes() > 1 and os.environ["RANK"] != "0"
 
 
-def silence_members() -> None:
-    """Print nothing from now on if another process leads this one."""
-    if follows():
-        # Never closed: the process ends with the command.
-        sys.stdout = sys.stderr = open(os.devnull, "w")  # noqa: SIM115
+@contextmanager
+def one_voice() -> Iterator[None]:
+    """Print nothing in a process that another leads, unless the leader does not fail.
+
+    A mistake in the command is every process's: the leader says it.
+    """
+    if not follows():
+        yield
+        return
+    printing = sys.stdout, sys.stderr
+    # Never closed: loggers may hold it.
+    sys.stdout = sys.stderr = open(os.devnull, "w")  # noqa: SIM115
+    try:
+        yield
+    except Exception:
+        # If the leader fails too, torchrun ends this process during the pause.
+        time.sleep(_PAUSE)
+        sys.stdout, sys.stderr = printing
+        raise
+    sys.stdout, sys.stderr = printing
 
 
 def require_processes(

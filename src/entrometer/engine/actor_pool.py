@@ -117,12 +117,13 @@ class ActorPool:
             self.end(actor)
             self._stillborn += 1
             # Ray names the creation task if `RemoteWorker.__init__` raised, which no
-            # retry mends; a group's worker is created by a call. An actor whose node
-            # was taken away is started again.
-            called = isinstance(error, exceptions.RayTaskError)
-            cause = error.cause if called else error
-            raised = called and not isinstance(cause, LostMember)
-            created = raised or "creation task" in str(error)
+            # retry mends. An actor whose node was taken away is started again.
+            cause: BaseException = error
+            created = "creation task" in str(error)
+            if isinstance(error, exceptions.RayTaskError):
+                # The member of a group makes its worker in a call of its own.
+                cause = error.cause
+                created = not isinstance(cause, LostMember)
             if created or self._stillborn > _STILLBORN:
                 raise FailedWork(
                     f"expected a worker to start, got {one_line(cause)}; fix the "

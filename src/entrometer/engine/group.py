@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 
 import torch
 import torch.distributed as dist
+from torch._C._distributed_c10d import FileStore
 from torch.distributed.distributed_c10d import Store
 from torch.distributed.rendezvous import rendezvous
 
@@ -193,7 +194,7 @@ def join_on_this_node(file: str, rank: int, size: int) -> Group:
     if loopback is not None:
         for setting in ("GLOO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME"):
             os.environ.setdefault(setting, loopback)
-    return join(rank, size, dist.FileStore(file, size), local_rank=rank)
+    return join(rank, size, FileStore(file, size), local_rank=rank)
 
 
 def serve(group: Group, worker: MakeWorker) -> None:
