@@ -11,15 +11,15 @@ from entrometer.policy.optimizer_state import decay_groups
 
 
 def write_untrained_checkpoint(policy: Policy, folder: Path) -> int:
-    """Write a policy with all parameters trained, and random moments.
+    """Write a policy, and random moments of its trained parameters.
 
-    Returns the number of its parameters.
+    Returns the number of these.
     """
     generator = torch.Generator().manual_seed(0)
     model: Any = policy.model
     model.save_pretrained(folder)
     policy.tokenizer.save_pretrained(folder)
-    parameters = dict(model.named_parameters())
+    parameters = {n: p for n, p in model.named_parameters() if p.requires_grad}
     groups = [[parameters[n] for n in names] for names in decay_groups(model)]
     optimizer = torch.optim.AdamW(
         [{"params": own, "weight_decay": 0.0} for own in groups], lr=1e-6

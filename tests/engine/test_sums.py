@@ -66,10 +66,10 @@ def test_a_snapshot_that_was_half_written_over_counts_no_part_twice(
     one_file, count = 100, [0, 0]
     write = vectors._write
 
-    def killed(path, tensors, about):
+    def killed(path, tensors, about, *, own=False):
         if tuple(count) == dies_at:
             raise Dies
-        write(path, tensors, about)
+        write(path, tensors, about, own=own)
         count[1] += 1
         if count[1] == 3:
             count[:] = count[0] + 1, 0

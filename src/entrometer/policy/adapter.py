@@ -84,7 +84,8 @@ def base_fields(base: str, directory: Path) -> dict[str, str | None]:
 def put_adapter(model: nn.Module, directory: Path) -> nn.Module:
     """Return `model` with the adapter of `directory`, which alone is then trained.
 
-    Raises unless the file has exactly the weights of the adapter.
+    Raises unless the file has exactly the weights of the adapter. They are not read for
+    a model whose own weights are on the meta device.
     """
     file = directory / "adapter_model.safetensors"
     # No index is looked for: peft writes no shards.
@@ -101,7 +102,7 @@ def put_adapter(model: nn.Module, directory: Path) -> nn.Module:
         config.base_model_name_or_path = None
         # On the meta device, so that a rank which the file does not have costs nothing;
         # peft's own switch allocates each weight before it moves it there.
-        below = {id(p) for p in model.parameters()}
+        hollow = any(p.is_meta for p in model.parameters())
         with torch.device("meta"):
             adapted: nn.Module = get_peft_model(
                 model, config, autocast_adapter_dtype=False, low_cpu_mem_usage=True
@@ -110,12 +111,14 @@ def put_adapter(model: nn.Module, directory: Path) -> nn.Module:
         with_base = any(name.endswith(".base_layer.weight") for name in shapes)
         state = get_peft_model_state_dict(adapted, save_embedding_layers=with_base)
         reason = _misfit({n: tuple(w.shape) for n, w in state.items()}, shapes)
+        # Weights of a model without values are read later, with the model's.
+        if reason is None and hollow:
+            return adapted
         if reason is None:
             stored = load_file(file)
             set_peft_model_state_dict(adapted, stored, low_cpu_mem_usage=True)
             _restore(adapted, stored, with_base)
-            own = (p for p in adapted.parameters() if id(p) not in below)
-            if not any(p.is_meta for p in own):
+            if not any(p.is_meta for p in adapted.parameters()):
                 return adapted
             reason = "not every weight of the adapter is in the file"
     except Exception as error:  # peft passes on whatever its settings lead to.
