@@ -128,7 +128,9 @@ def saved(folder, name, lora, *, optimizer=False):
         named = Policy(policy.model, tokenizer, policy.precision, policy.source)
         write_untrained_checkpoint(named, folder)
     elif lora:
-        policy.base.save_pretrained(folder / "base")
+        # Saved by itself: inside the adapter its weights have other names.
+        below = small_policy(name, lora=False, precision="float32")
+        below.model.save_pretrained(folder / "base")
         tokenizer.save_pretrained(folder / "base")
         policy.model.save_pretrained(folder)
         settings = json.loads((folder / "adapter_config.json").read_text())
