@@ -8,7 +8,7 @@ import torch
 
 from entrometer import passes
 from entrometer.passes import batches
-from entrometer.passes.forward import policy_batches
+from entrometer.passes.columns import policy_batches
 from entrometer.policy.attention import ATTENTION
 from tests.policy.small_models import (
     ARCHITECTURES,

@@ -13,7 +13,7 @@ from torch import Tensor
 from entrometer.calculus import Vector
 from entrometer.calculus.sharded import sum_over
 from entrometer.passes.batches import TOKEN_BUDGET
-from entrometer.passes.forward import own_batches
+from entrometer.passes.columns import own_batches
 from entrometer.policy.architectures import ROUTERS, kind
 from entrometer.policy.policy import Policy, moved
 from entrometer.runs.rollouts import Rollouts

@@ -2,9 +2,8 @@
 
 # Axes: K tokens of all responses (layout: Responses).
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
-from itertools import islice
 from typing import NamedTuple
 from weakref import WeakSet
 
@@ -14,10 +13,11 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from entrometer.calculus import Vector
-from entrometer.calculus.sharded import mesh_of, sum_over
+from entrometer.calculus.sharded import mesh_of
 from entrometer.errors import InvalidValue, MissingKey, ShapeMismatch, nearest_name
 from entrometer.estimators import Tables
-from entrometer.passes.batches import TOKEN_BUDGET, Batch, Padding, batches
+from entrometer.passes.batches import TOKEN_BUDGET, Batch, Padding
+from entrometer.passes.columns import Columns, own_batches
 from entrometer.passes.head import VocabularyHead
 from entrometer.policy.architectures import KNOWN, UnknownArchitecture, kind
 from entrometer.policy.policy import Policy, moved, require_unmerged
@@ -101,65 +101,6 @@ def concentration(
         for batch in own_batches(policy, rollouts, budget, padding):
             columns.fill(batch, policy.within(partial(sums, batch)))
     return Concentration(*columns.filled())
-
-
-class Columns:
-    """Numbers of each response token, filled batch by batch by a group's processes."""
-
-    def __init__(self, policy: Policy, rollouts: Rollouts, count: int) -> None:
-        self._mesh, self._device = policy.mesh, policy.device
-        self._values = np.zeros((count, rollouts.tokens))
-
-    def fill(self, batch: Batch, values: Iterable[Tensor]) -> None:
-        """Set the numbers of a batch's tokens, one tensor per column."""
-        for column, some in zip(self._values, values, strict=True):
-            column[batch.columns] = some.cpu()
-
-    def filled(self) -> Float[np.ndarray, "columns K"]:
-        """Return the columns once every process has filled those of its batches."""
-        if self._mesh is None:
-            return self._values
-        # Zeros elsewhere: the sum has the bits that its one process has.
-        shares = torch.as_tensor(self._values, device=self._device)
-        return sum_over(self._mesh, shares).cpu().numpy()
-
-
-def own_batches(
-    policy: Policy, rollouts: Rollouts, budget: int, padding: Padding | None = None
-) -> Iterator[Batch]:
-    """Yield the batches that this process computes; all of them without a group.
-
-    A group goes over the batches in rounds. Whoever has none in the last round gets
-    one of another with nothing scored in it: gathering weights takes all processes.
-    """
-    every = policy_batches(policy, rollouts, budget, padding)
-    if policy.mesh is None:
-        yield from every
-        return
-    rank, size = policy.mesh.get_local_rank(), policy.mesh.size()
-    while members := list(islice(every, size)):
-        together = np.concatenate([batch.columns for batch in members])
-        mine = members[rank] if rank < len(members) else members[-1].unscored()
-        yield mine._replace(together=together)
-
-
-def policy_batches(
-    policy: Policy, rollouts: Rollouts, budget: int, padding: Padding | None = None
-) -> Iterator[Batch]:
-    """Return the batches of these rollouts for this policy.
-
-    Without `padding`, responses share the tokens of their prompt where the architecture
-    is known to mix tokens by attention alone. Otherwise each response has a row, padded
-    on that side.
-    """
-    return batches(
-        rollouts,
-        device=policy.device,
-        vocabulary=policy.vocabulary,
-        budget=budget,
-        padding=padding or "right",
-        shared=padding is None and kind(policy.base) in KNOWN,
-    )
 
 
 def head_of(policy: Policy, rollouts: Rollouts) -> Callable[[], VocabularyHead]:

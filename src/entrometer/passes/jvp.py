@@ -19,13 +19,8 @@ from entrometer.calculus import Vector
 from entrometer.calculus.sharded import whole
 from entrometer.estimators import Curvatures, Tables, Tangents
 from entrometer.passes.batches import TOKEN_BUDGET, Batch, Padding
-from entrometer.passes.forward import (
-    Columns,
-    aligned,
-    head_of,
-    own_batches,
-    policy_batches,
-)
+from entrometer.passes.columns import Columns, own_batches, policy_batches
+from entrometer.passes.forward import aligned, head_of
 from entrometer.passes.head import HeadTangents
 from entrometer.policy.adapted_parameters import functional_wrappers
 from entrometer.policy.architectures import UnknownArchitecture

@@ -14,7 +14,8 @@ from torch import Tensor
 from entrometer.calculus.sharded import rows_of
 from entrometer.estimators import GradientWeights
 from entrometer.passes.batches import TOKEN_BUDGET, Batch
-from entrometer.passes.forward import head_of, policy_batches, require_differentiable
+from entrometer.passes.columns import policy_batches
+from entrometer.passes.forward import head_of, require_differentiable
 from entrometer.passes.vjp import require_weights, vjp
 from entrometer.policy.adapted_linear import (
     adapter,

@@ -18,12 +18,8 @@ from entrometer.calculus.sharded import summed_like
 from entrometer.errors import InvalidValue, ShapeMismatch
 from entrometer.estimators import GradientWeights, Tables
 from entrometer.passes.batches import TOKEN_BUDGET, Batch, Padding
-from entrometer.passes.forward import (
-    Columns,
-    head_of,
-    own_batches,
-    require_differentiable,
-)
+from entrometer.passes.columns import Columns, own_batches
+from entrometer.passes.forward import head_of, require_differentiable
 from entrometer.policy.adapted_linear import merged_adapters
 from entrometer.policy.mixed import bfloat16_products
 from entrometer.policy.policy import Policy
