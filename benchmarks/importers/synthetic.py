@@ -27,6 +27,8 @@ KINDS = ("fsdp2", "fsdp", "zero2", "zero3")
 MOMENTS = ("exp_avg", "exp_avg_sq")
 _WIDTH, _VOCABULARY, _STEP = 768, 4096, 3
 _DECAY = 0.01
+_KINDS = {"weight": (0.02, 0), "exp_avg": (1e-3, 1), "exp_avg_sq": (1e-2, 2)}
+"""Size and seed of what is drawn."""
 _GROUP = {"lr": 1e-4, "betas": (0.9, 0.95), "eps": 1e-8, "amsgrad": False}
 
 Shapes = dict[str, Size]
@@ -42,13 +44,10 @@ class fragment_address:  # noqa: N801  # DeepSpeed's name, by which it is unpick
 
 def value(shapes: Shapes, name: str, kind: str) -> Tensor:
     """The weight or the moment of a parameter, different everywhere."""
-    place = list(shapes).index(name)
-    start = (
-        1e-3 * (1 + place) + {"weight": 0.0, "exp_avg": 1.0, "exp_avg_sq": 2.0}[kind]
-    )
-    numel = shapes[name].numel()
-    flat = torch.arange(numel, dtype=torch.float32).div_(numel).add_(start)
-    return flat.reshape(shapes[name])
+    size, seed = _KINDS[kind]
+    generator = torch.Generator().manual_seed(10 * list(shapes).index(name) + seed)
+    drawn = torch.randn(shapes[name], generator=generator).mul_(size)
+    return drawn.square_() if kind == "exp_avg_sq" else drawn
 
 
 def save_base(folder: Path, layers: int) -> Path:

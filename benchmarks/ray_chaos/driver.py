@@ -1,4 +1,4 @@
-"""The driver of a run, in a process of its own: `driver ADDRESS TRAINED STORE`."""
+"""The driver of a run: `driver ADDRESS TRAINED STORE SHARDS`, in its own process."""
 
 import sys
 from pathlib import Path
@@ -10,12 +10,12 @@ from entrometer.experiments.requests import Worker
 from entrometer.experiments.run import missing
 
 
-def main(address: str, trained: Path, store: Path) -> None:
+def main(address: str, trained: Path, store: Path, shards: int) -> None:
     store.mkdir(exist_ok=True)
-    engine = RayEngine(address=address, workers=3)
-    asked = missing(works(trained), store)
+    engine = RayEngine(address=address, workers=3, shards=shards)
+    asked = missing(works(trained, shards), store)
     engine.run(asked, worker=Worker, store=store, progress=quiet)
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], Path(sys.argv[2]), Path(sys.argv[3]))
+    main(sys.argv[1], Path(sys.argv[2]), Path(sys.argv[3]), int(sys.argv[4]))

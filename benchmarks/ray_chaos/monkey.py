@@ -31,8 +31,9 @@ class Monkey:
 
     KINDS: ClassVar[tuple[str, ...]] = ("worker", "node", "driver")
 
-    def __init__(self, trained: Path) -> None:
+    def __init__(self, trained: Path, shards: int) -> None:
         self._trained = trained
+        self._shards = shards
         self._draw = random.Random(1)
         self.killed: Counter[str] = Counter()
 
@@ -72,6 +73,7 @@ class Monkey:
             [
                 *(sys.executable, "-m", module),
                 *(self._cluster.address, str(self._trained), str(store)),
+                str(self._shards),
             ],
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,

@@ -47,8 +47,11 @@ class Broken(Forward):
         raise ArithmeticError("this one never works")
 
 
-def works(trained: Path) -> list[Request]:
-    """Draws, forwards, an update, gradients by fold, jvps and influence."""
+def works(trained: Path, shards: int = 1) -> list[Request]:
+    """Draws, forwards, an update, gradients by fold, jvps and influence.
+
+    For workers of so many processes.
+    """
     config = ExperimentConfig(
         checkpoints=(str(trained / "checkpoint-2"),),
         updates=("sampled-1",),
@@ -58,6 +61,7 @@ def works(trained: Path) -> list[Request]:
         update_prompts=4,
         update_responses=4,
         max_tokens=32,
+        model_shards=shards,
     )
     path = Path(config.checkpoints[0])
     subject = subject_of(config, path)

@@ -6,18 +6,16 @@ interrupted benchmark resumes.
 
 import json
 import os
-import subprocess
-import sys
-import time
-from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from benchmarks.harness import Check, Report
 from benchmarks.keeping import Kept, keeping
+from benchmarks.sharded import from_verl
 from benchmarks.sharded.differences import largest
-from benchmarks.sharded.subjects import Subject, subjects
+from benchmarks.sharded.groups import measured, program
+from benchmarks.sharded.subjects import Subject, command, subjects
 from studies.smollm2 import prepare_smollm2
 
 GROUPS = (1, 2, 4)
@@ -36,6 +34,9 @@ def run() -> Report:
                 made, found = _compared(kept, subject)
                 checks += made
                 figures[subject.name] = found
+        if os.environ.get("SHARDED_ONLY", from_verl.NAME) == from_verl.NAME:
+            made, figures[from_verl.NAME] = from_verl.checks(kept)
+            checks += made
     return Report(checks, figures)
 
 
@@ -44,10 +45,10 @@ def _compared(kept: Kept, subject: Subject) -> tuple[list[Check], dict[str, Any]
     checks, figures = [], {}
     work = [(verb, "float64") for verb in subject.verbs] + [("measure", "float32")]
     for verb, precision in work:
-        arguments = subject.command(checkpoint, verb, precision)
+        arguments = command(checkpoint, verb, precision, subject.settings)
         names = [f"{subject.name}-{verb}-{precision}-{g}" for g in GROUPS]
         runs = [
-            kept.once(name, partial(_in_group, g=g, arguments=arguments))
+            kept.once(name, partial(measured, g=g, arguments=arguments))
             for name, g in zip(names, GROUPS, strict=True)
         ]
         one, *others = (kept.root / name / "run" for name in names)
@@ -73,47 +74,12 @@ def _made(subject: Subject, folder: Path) -> dict[str, Any]:
     return {"checkpoint": str(subject.make(folder))}
 
 
-def _in_group(
-    folder: Path, g: int, arguments: Sequence[str], limit: int = 0
-) -> dict[str, Any]:
-    """Run a command in a group; its seconds, and the most memory of each process."""
-    folder.mkdir()
-    run = [*arguments, "--run", str(folder / "run"), "--json"]
-    shards = ["--model-shards", str(g)] if g > 1 else []
-    began = time.perf_counter()
-    done = _program(g, "child", [str(folder), str(limit), *run, *shards])
-    if done.returncode and not limit:
-        raise RuntimeError(f"{arguments}: {done.stderr[-3000:]}")
-    peaks = [json.loads(f.read_text()) for f in sorted(folder.glob("peak-*.json"))]
-    return {
-        "exit code": done.returncode,
-        "said": done.stderr.strip().splitlines()[-1:] if done.returncode else [],
-        "seconds": round(time.perf_counter() - began, 1),
-        "peak_mib": [peak["peak_mib"] for peak in peaks],
-    }
-
-
-def _program(
-    g: int, name: str, arguments: Sequence[str]
-) -> subprocess.CompletedProcess[str]:
-    module = f"benchmarks.sharded.{name}"
-    launcher = ["-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={g}"]
-    start = [*launcher, "-m", "--", module] if g > 1 else ["-m", module]
-    return subprocess.run(
-        [sys.executable, *start, *arguments],
-        env=os.environ | {"OMP_NUM_THREADS": "1"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-
-
 def _on_ray(kept: Kept, subject: Subject, checkpoint: Path) -> list[Check]:
     """A group of two as one worker on Ray, against one process."""
-    arguments = subject.command(checkpoint, "measure", "float64")
+    arguments = command(checkpoint, "measure", "float64", subject.settings)
     cluster = ("--engine", "ray", "--workers", "1", "--model-shards", "2")
     name = f"{subject.name}-ray"
-    kept.once(name, partial(_in_group, g=1, arguments=[*arguments, *cluster]))
+    kept.once(name, partial(measured, g=1, arguments=[*arguments, *cluster]))
     one = kept.root / f"{subject.name}-measure-float64-1" / "run"
     off, _ = largest(one, kept.root / name / "run")
     what = f"{subject.name}, measure, 2 processes on Ray, float64: off"
@@ -129,7 +95,7 @@ def _shares(
 
     def of_group(at: Path, g: int) -> dict[str, Any]:
         at.mkdir()
-        done = _program(g, "held", [str(at), str(checkpoint), base, str(g)])
+        done = program(g, "held", [str(at), str(checkpoint), base, str(g)])
         assert not done.returncode, done.stderr[-3000:]
         return {
             f.stem: json.loads(f.read_text()) for f in sorted(at.glob("held-*.json"))
@@ -153,11 +119,11 @@ def _shares(
 
 def _fits(kept: Kept, subject: Subject, checkpoint: Path) -> list[Check]:
     """A measurement under a limit of memory, by one process and by four."""
-    arguments = subject.command(checkpoint, "measure", "float32")
+    arguments = command(checkpoint, "measure", "float32", subject.settings)
     codes = {
         g: kept.once(
             f"{subject.name}-limited-{g}",
-            partial(_in_group, g=g, arguments=arguments, limit=FITS),
+            partial(measured, g=g, arguments=arguments, limit=FITS),
         )["exit code"]
         for g in (1, 4)
     }

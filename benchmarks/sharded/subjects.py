@@ -36,19 +36,30 @@ class Subject:
     verbs: Sequence[str]
     settings: Sequence[str] = ()
 
-    def command(self, checkpoint: Path, verb: str, precision: str) -> list[str]:
-        """The arguments of one measurement, but for the run directory."""
-        return [
-            *(verb, str(checkpoint), "--precision", precision, "--device", "cpu"),
-            *(*_FEW, *_OWN[verb], *self.settings),
-        ]
+
+def command(
+    checkpoint: Path, verb: str, precision: str, settings: Sequence[str]
+) -> list[str]:
+    """Return the arguments of one measurement, but for the run directory."""
+    return [
+        *(verb, str(checkpoint), "--precision", precision, "--device", "cpu"),
+        *(*_FEW, *_OWN[verb], *settings),
+    ]
 
 
-def _prompts(folder: Path) -> Path:
+def write_prompts(folder: Path) -> Path:
+    """Write the prompts of `rewarded`, and return their file."""
     path = folder / "prompts.jsonl"
     lines = (json.dumps({"prompt": f"{i} + {i * i} ="}) for i in range(16))
     path.write_text("\n".join(lines) + "\n")
     return path
+
+
+def rewarded(prompts: Path) -> tuple[str, ...]:
+    """Settings for short responses to a file of prompts, with a reward of our own."""
+    reward = "benchmarks.sharded.rewards:parity"
+    own = ("--prompts-file", str(prompts), "--reward", reward)
+    return (*own, "--problems", "16", "--max-tokens", "8")
 
 
 def _mixture(folder: Path) -> Path:
@@ -56,13 +67,13 @@ def _mixture(folder: Path) -> Path:
     named = Precision("float32"), "mixture"
     policy = Policy(model, tiny_tokenizer(length=64), *named)
     write_untrained_checkpoint(policy, folder / "checkpoint-1")
-    _prompts(folder)
+    write_prompts(folder)
     return folder / "checkpoint-1"
 
 
 def _smollm2(folder: Path) -> Path:
     write_untrained_checkpoint(load_policy("smollm2"), folder / "checkpoint-1")
-    _prompts(folder)
+    write_prompts(folder)
     return folder / "checkpoint-1"
 
 
@@ -76,17 +87,14 @@ def subjects(folder: Path) -> list[Subject]:
     `folder` is where the checkpoints are written.
     """
 
-    def rewarded(name: str) -> tuple[str, ...]:
-        prompts = str(folder / name / "prompts.jsonl")
-        reward = "benchmarks.sharded.rewards:parity"
-        own = ("--prompts-file", prompts, "--reward", reward)
-        return (*own, "--problems", "16", "--max-tokens", "8")
+    def own(name: str) -> tuple[str, ...]:
+        return rewarded(folder / name / "prompts.jsonl")
 
     every = tuple(_OWN)
     adapter = ("--max-tokens", "12", "--policy", "smollm2", "--split", "train")
     return [
-        Subject("mixture", _mixture, every, rewarded("mixture")),
+        Subject("mixture", _mixture, every, own("mixture")),
         Subject("smollm2-lora", _reference, every, adapter),
         # Gradients by fold and removals of all parameters in float64 would not fit.
-        Subject("smollm2", _smollm2, ("measure",), rewarded("smollm2")),
+        Subject("smollm2", _smollm2, ("measure",), own("smollm2")),
     ]

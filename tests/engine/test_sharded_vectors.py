@@ -6,7 +6,7 @@ from safetensors import safe_open
 
 from entrometer.calculus import dot
 from entrometer.calculus.sharded import divided, mesh_of_group, rows_of, whole
-from entrometer.engine.vectors import open_vectors, vector_shards, write_vectors
+from entrometer.engine.vectors import open_vectors, result_files, write_vectors
 from tests.groups import in_group
 
 # Fewer rows than processes, and numbers of rows that they do not divide.
@@ -43,7 +43,7 @@ def written(tmp_path_factory):
 def test_each_of_four_processes_writes_its_rows(written):
     path, norms = written
     # The head, and as many shards of every process: no tensor is split by bytes.
-    assert len(vector_shards(path)) == 8
+    assert len(result_files(path)) == 9
     with safe_open(path, "pt") as head:
         assert list(head.keys()) == []
     expected = dot(vector(), vector()).item()

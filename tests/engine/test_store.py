@@ -123,3 +123,14 @@ def test_damaged_and_unlisted_results_are_named(tmp_path):
     (tmp_path / "a-1.txt").write_text("other")
     (tmp_path / "b-0.txt").write_text("unknown")
     assert verified(tmp_path) == (["a-0.txt"], ["a-1.txt"], ["b-0.txt"])
+
+
+def test_what_a_run_deletes_meanwhile_is_passed_over(tmp_path, monkeypatch):
+    run([Piece("a-0"), Piece("a-1")], tmp_path)
+    before = os.listdir(tmp_path)
+    (tmp_path / "a-1.txt").unlink()
+    monkeypatch.setattr(os, "listdir", lambda _: [*before, ".b-0.txt.tmp"])
+    assert verified(tmp_path) == (["a-0.txt"], [], [])
+    assert garbage(tmp_path) == []
+    (kind,) = kinds(tmp_path)
+    assert kind.bytes == (tmp_path / "a-0.txt").stat().st_size

@@ -36,7 +36,14 @@ def run(arguments: Sequence[str]) -> int:
     """Run the verb; return the exit code."""
     command = parse(Store, arguments, verb="store")
     # Imported late: `--help` must not load torch.
-    from entrometer.engine.store import garbage, kinds, remove, require_store, verified
+    from entrometer.engine.store import (
+        garbage,
+        kinds,
+        remove,
+        require_store,
+        size_of,
+        verified,
+    )
 
     if len(command.stores) != 1:
         raise InvalidValue(
@@ -46,7 +53,7 @@ def run(arguments: Sequence[str]) -> int:
     (store,) = command.stores
     require_store(store)
     unneeded = garbage(store)
-    size = sum(path.stat().st_size for path in unneeded)
+    size = size_of(unneeded)
     if command.collect:
         remove(unneeded)
     found = kinds(store)

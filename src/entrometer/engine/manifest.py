@@ -14,7 +14,7 @@ from dataclasses import asdict
 from functools import cached_property
 from pathlib import Path
 
-from entrometer.engine.vectors import remove_vectors, vector_shards
+from entrometer.engine.vectors import remove_vectors, result_files
 from entrometer.engine.work import Row, StoreTrouble, Work
 from entrometer.runs import DamagedFile
 from entrometer.runs.content import content_key, file_sha256
@@ -137,7 +137,7 @@ def _check(row: Row) -> str:
 
 def result_sha256(path: Path) -> str:
     """Return the hash of a result, over all its files if it has several."""
-    hashes = {file.name: file_sha256(file) for file in (path, *vector_shards(path))}
+    hashes = {file.name: file_sha256(file) for file in result_files(path)}
     # One file keeps its plain SHA-256, which any tool can compare.
     return content_key(hashes) if len(hashes) > 1 else hashes[path.name]
 

@@ -5,11 +5,12 @@ import re
 import time
 from collections import defaultdict
 from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
 from entrometer.engine.manifest import LOG, read_log, result_sha256
-from entrometer.engine.vectors import remove_vectors, vector_shards
+from entrometer.engine.vectors import remove_vectors, result_files
 from entrometer.errors import InvalidValue
 
 ABANDONED_SECONDS = 3600.0
@@ -43,7 +44,7 @@ def kinds(store: Path) -> list[Kind]:
     found: dict[str, list[tuple[int, float]]] = defaultdict(list)
     for name in _results(store):
         kind = name.rpartition("-")[0] or name
-        size = sum(file.stat().st_size for file in _files(store / name))
+        size = size_of(result_files(store / name))
         found[kind].append((size, seconds.get(name, 0.0)))
     counted = [
         Kind(kind, len(some), sum(s for s, _ in some), sum(t for _, t in some))
@@ -62,10 +63,15 @@ def verified(store: Path) -> Verified:
         listed = hashes[name] - {""}
         if not listed:
             found.unlisted.append(name)
-        elif result_sha256(store / name) in listed:
-            found.whole.append(name)
-        else:
-            found.damaged.append(name)
+            continue
+        try:
+            whole = result_sha256(store / name) in listed
+        except FileNotFoundError:
+            if (store / name).exists():
+                raise
+            # A piece, which a run has deleted since it was listed.
+            continue
+        (found.whole if whole else found.damaged).append(name)
     return found
 
 
@@ -85,12 +91,21 @@ def garbage(store: Path) -> list[Path]:
             unread = head[1:].removesuffix(".snapshot") in names
         elif head.startswith(".") or head not in names:
             # A temporary file, a driver's token, or a shard without its head.
-            unread = now - (store / name).stat().st_mtime > ABANDONED_SECONDS
+            unread = now - _changed(store / name, now) > ABANDONED_SECONDS
         else:
             unread = whole.get(head, "") in names
         if unread:
             found.append(store / name)
     return found
+
+
+def size_of(files: Iterable[Path]) -> int:
+    """Return the bytes of files, of which a run may delete some meanwhile."""
+    size = 0
+    for file in files:
+        with suppress(FileNotFoundError):
+            size += file.stat().st_size
+    return size
 
 
 def remove(files: Iterable[Path]) -> None:
@@ -120,5 +135,9 @@ def _names(store: Path) -> list[str]:
     return [name for name in os.listdir(store) if name not in (LOG, ".lock")]
 
 
-def _files(path: Path) -> list[Path]:
-    return [path, *vector_shards(path)]
+def _changed(path: Path, now: float) -> float:
+    """Time of the last change; `now` if a run has renamed or deleted it meanwhile."""
+    try:
+        return path.stat().st_mtime
+    except FileNotFoundError:
+        return now

@@ -178,15 +178,14 @@ def open_vectors(path: Path, kind: str, placement: Placement) -> Iterator[Vector
 def remove_vectors(path: Path) -> None:
     """Delete what `write_vectors` wrote, also if it was stopped."""
     # The head first: without it, shards that are left over are not a result.
-    path.unlink(missing_ok=True)
-    for shard in vector_shards(path):
-        shard.unlink(missing_ok=True)
+    for file in result_files(path):
+        file.unlink(missing_ok=True)
 
 
-def vector_shards(path: Path) -> list[Path]:
-    """Return the shards of a file of vectors in their order; empty if it has none."""
+def result_files(path: Path) -> list[Path]:
+    """Return the files of a result: its own and, of vectors, the shards in order."""
     shards = (_shard(path, number) for number in count())
-    return list(takewhile(Path.exists, shards))
+    return [path, *takewhile(Path.exists, shards)]
 
 
 def _shard(path: Path, number: int) -> Path:
