@@ -17,7 +17,7 @@ from benchmarks.sharded.subjects import command, rewarded, write_prompts
 
 NAME = "verl-fsdp2"
 PROCESSES = 2
-LAYERS = 24
+LAYERS = 8
 """Of 6 million parameters each."""
 
 

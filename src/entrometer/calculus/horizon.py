@@ -82,13 +82,15 @@ def horizon_directions(
         )
     beta1, beta2 = betas
     total = torch.zeros_like(gradient)
+    m, root = torch.empty_like(gradient), torch.empty_like(gradient)
     found = {}
+    # Few passes over memory: a hundred steps are most of the time of loss products.
     for t in range(1, max(horizons) + 1):
-        fade1, fade2 = beta1**t, beta2**t
-        m = fade1 * first_moment + (1 - fade1) * gradient
-        root = (fade2 * second_moment + (1 - fade2) * square).sqrt_()
-        root.div_((1 - beta2 ** (step + t)) ** 0.5).add_(epsilon)
-        total.addcdiv_(m, root, value=-1 / (1 - beta1 ** (step + t)))
+        torch.lerp(first_moment, gradient, 1 - beta1**t, out=m)
+        torch.lerp(second_moment, square, 1 - beta2**t, out=root)
+        debias = (1 - beta2 ** (step + t)) ** 0.5
+        root.sqrt_().add_(epsilon * debias)
+        total.addcdiv_(m, root, value=-debias / (1 - beta1 ** (step + t)))
         if t in horizons:
             found[t] = total / t
     return [found[h] for h in horizons]
