@@ -121,13 +121,16 @@ def test_flop_of_every_pass_are_those_that_torch_counts(policy, rollouts):
 
 @pytest.mark.parametrize("adapted", [False, True], ids=["whole", "adapters"])
 def test_flop_of_a_mixture_are_those_of_the_chosen_experts(adapted):
-    model = small_model("qwen3_moe")
+    # Not only two layers: the first has no gradient of its input if it is frozen.
+    model = small_model("qwen3_moe", num_hidden_layers=6)
     if adapted:
-        model = with_adapter(model, target_modules=["q_proj", "v_proj", "o_proj"])
+        modules = ["q_proj", "k_proj", "v_proj", "o_proj"]
+        model = with_adapter(model, target_modules=modules)
     policy = as_policy(model, "float32")
     # Torch's table lacks grouped products.
     policy.base.set_experts_implementation(DIFFERENTIABLE)
-    rollouts = random_rollouts()
+    # Short, because of the fused attention.
+    rollouts = random_rollouts(lengths=[(2, 4), (1, 5), (3, 3), (2, 3)])
     prompts = tuple(np.full_like(p, i) for i, p in enumerate(rollouts.prompt_tokens))
     rollouts = replace(rollouts, prompt_tokens=prompts)
     passes.jvp(policy, rollouts, [policy.trained()])
