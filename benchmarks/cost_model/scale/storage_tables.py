@@ -30,7 +30,7 @@ def print_vectors() -> None:
             row += [size(moved), duration(moved / assumed.STORAGE)]
         rows.append(row)
     head = ["model", "trained", "a vector", f"{assumed.CHECKPOINTS} steps on disk"]
-    head.append("a snapshot")
+    head.append("written in")
     for sequences in (assumed.UPDATE, assumed.SEQUENCES):
         head += [f"sum over {sequences:,}", "at 5 GB/s"]
     table(head, rows)
