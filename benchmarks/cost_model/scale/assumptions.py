@@ -68,6 +68,12 @@ DIRECTIONS = 2
 VECTORS = 4
 """Of a sum of gradients: the sum, the part before, this part, and this batch's."""
 
+FOLD_GRADIENTS = 3
+"""Of a fold: of entropy, reward and length."""
+
+FOLD_VECTORS = 3 * FOLD_GRADIENTS + 1
+"""The same of a sum of the gradients of a fold; those of a batch go one by one."""
+
 EFFICIENCY = 0.4
 """Assumed, of all peaks: nothing here has run on an H100."""
 

@@ -50,8 +50,20 @@ def print_measurement() -> None:
                 duration(whole / n) if g <= n else f"no room: needs {g}"
                 for n in assumed.GPUS
             ]
-        rows.append([*w.labels, shards_cell(w), *times])
-    table([*LABELS, "GPUs per worker", *(f"{n} GPUs" for n in assumed.GPUS)], rows)
+        rows.append([*w.labels, shards_cell(w), *times, *_with_folds(w)])
+    head = [*LABELS, "GPUs per worker", *(f"{n} GPUs" for n in assumed.GPUS)]
+    most = assumed.GPUS[-1]
+    table([*head, "GPUs with folds", f"{most} GPUs with folds"], rows)
+
+
+def _with_folds(w: Worker) -> list[str]:
+    """Return the GPUs of a worker that also has gradients of folds, and its time."""
+    g = w.needed_for_folds
+    if g is None:
+        return [f"more than {assumed.SIZES[-1]}"] * 2
+    folds = assumed.SEQUENCES / 1000 * pass_seconds(w, g)["folds"]
+    whole = measurement_seconds(w, g) + assumed.CHECKPOINTS * folds
+    return [str(g) + ("" if w.needed else "*"), duration(whole / assumed.GPUS[-1])]
 
 
 def measurement_seconds(w: Worker, shards: int) -> float:

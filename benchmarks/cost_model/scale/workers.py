@@ -46,12 +46,12 @@ class Worker:
         """Return the tokens of a sequence, prompt included."""
         return PROMPT + self.response
 
-    def gradient_memory(self, shards: int, *, alone: bool = False) -> Memory:
+    def gradient_memory(
+        self, shards: int, *, alone: bool = False, vectors: int = assumed.VECTORS
+    ) -> Memory:
         """Return the memory per GPU of a sum of gradients; `alone`: by sequence."""
         tokens = max(self.sequence, 0 if alone else passes.TOKEN_BUDGET)
-        return gradient_memory(
-            self.shape, tokens, assumed.VECTORS, self.precision, shards
-        )
+        return gradient_memory(self.shape, tokens, vectors, self.precision, shards)
 
     def jvp_memory(self, shards: int) -> Memory:
         """Return the memory per GPU of a jvp, which is more than that of a forward."""
@@ -74,6 +74,14 @@ class Worker:
     def needed(self) -> int | None:
         """Return the fewest GPUs that every pass fits on; None if none are enough."""
         return self._fewest(lambda g: self.gradient_memory(g).total)
+
+    @property
+    def needed_for_folds(self) -> int | None:
+        """Return the fewest GPUs that the gradients of folds fit on as well."""
+        alone, many = self.needed is None, assumed.FOLD_VECTORS
+        return self._fewest(
+            lambda g: self.gradient_memory(g, alone=alone, vectors=many).total
+        )
 
     @property
     def needed_alone(self) -> int | None:
@@ -105,11 +113,9 @@ class Worker:
         """Return the work of each pass over a thousand sequences, all GPUs together."""
         shape, precision = self.shape, self.precision
         some = self.lengths(_SOME)
-        batches = some.batches(passes.TOKEN_BUDGET)
-        if self.needed is None:
-            batches = some.alone()
-        D = assumed.DIRECTIONS
-        step = passes.vjp(shape, batches, some.scored, precision, 1)
+        alone = self.needed is None
+        batches = list(some.alone() if alone else some.batches(passes.TOKEN_BUDGET))
+        D, k = assumed.DIRECTIONS, assumed.FOLD_GRADIENTS
         forward = groups.of_forward(shape, precision, shards)
         each = {
             "forward": (passes.forward(shape, some, precision), forward),
@@ -121,7 +127,14 @@ class Worker:
                 passes.jvp(shape, some, precision, D),
                 groups.of_jvp(shape, precision, shards, D),
             ),
-            "update": (step, groups.of_vjp(shape, precision, shards)),
+            "update": (
+                passes.vjp(shape, batches, some.scored, precision, 1),
+                groups.of_vjp(shape, precision, shards),
+            ),
+            "folds": (
+                passes.vjp(shape, batches, some.scored, precision, k),
+                groups.of_vjp(shape, precision, shards, k),
+            ),
         }
         return {
             name: (work + Work(exchanged=work.calls * moved)) * (1000 / _SOME)

@@ -5,6 +5,8 @@ import pytest
 from benchmarks.cost_model.flops import decoder, gradient_memory, groups, jvp_memory
 from benchmarks.cost_model.flops.memory import CHUNK_COPIES
 from benchmarks.cost_model.flops.parts import HEAD_CHUNK
+from benchmarks.cost_model.scale import assumptions as assumed
+from benchmarks.cost_model.scale.workers import pass_seconds, workers
 
 SIZES = {
     "layers": 2,
@@ -80,3 +82,29 @@ def test_a_backward_pass_gathers_again_and_sums_gradients(shape):
     head = 0 if shape.adapted else 2 * 50 * 10
     moved = groups.of_vjp(shape, "float32", 4)
     assert moved == 3 * (2 * layers + 3 * ROOT + shape.trained + head)
+
+
+def named(name, trained, precision):
+    return next(w for w in workers() if w.labels == [name, trained, precision])
+
+
+def test_the_fewest_gpus_of_a_worker_fit_and_half_of_them_do_not():
+    w = named("Qwen2.5-7B", "full", "float32")
+    assert w.needed is not None
+    assert w.gradient_memory(w.needed).total <= assumed.MEMORY
+    assert w.gradient_memory(w.needed // 2).total > assumed.MEMORY
+
+
+def test_activations_that_do_not_fit_are_not_helped_by_more_gpus():
+    w = named("Llama-3.1-70B", "LoRA", "mixed")
+    assert w.gradient_memory(32).activations > assumed.MEMORY
+    assert w.needed is None
+    assert w.needed_alone is not None
+
+
+def test_a_slower_link_adds_its_seconds_and_no_others():
+    w = named("Qwen2.5-7B", "full", "float32")
+    fast, slow = (pass_seconds(w, 4, link)["jvp"] for link in ("NVLink", "PCIe"))
+    moved = w.passes(4)["jvp"].exchanged
+    links = 1 / assumed.LINKS["PCIe"] - 1 / assumed.LINKS["NVLink"]
+    assert slow - fast == pytest.approx(moved * links / assumed.EFFICIENCY)
