@@ -22,7 +22,7 @@ POLICIES: dict[str, Callable[[], Policy]] = {
     "tiny, LoRA": lambda: tiny_policy(lora_rank=RANK, lora_std=0.01),
     "smollm2": lambda: smollm2("float32", std=0.01),
 }
-ITEM = 4
+PRECISION = "float32"
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,31 +103,31 @@ def _all(
             "draw",
             f"draw {size}",
             draw,
-            lambda shape: sampling(shape, seen, ITEM, size.response),
+            lambda shape: sampling(shape, seen, PRECISION, size.response),
         ),
         Case(
             "forward",
             f"forward {size}",
             lambda: passes.forward(policy, drawn),
-            lambda shape: costs.forward(shape, x, ITEM),
+            lambda shape: costs.forward(shape, x, PRECISION),
         ),
         Case(
             "forward along",
             f"forward along {size}",
             lambda: passes.forward_along(policy, drawn, v[0], [1e-6]),
-            lambda shape: costs.forward_along(shape, x, ITEM),
+            lambda shape: costs.forward_along(shape, x, PRECISION),
         ),
         Case(
             "jvp2",
             f"jvp2 {size}",
             lambda: passes.jvp2(policy, drawn, v[0]),
-            lambda shape: costs.jvp2(shape, x, ITEM),
+            lambda shape: costs.jvp2(shape, x, PRECISION),
         ),
         Case(
             "rows",
             f"rows {size}",
             lambda: [part.rows for part in passes.per_sequence(policy, drawn, weights)],
-            lambda shape: costs.rows(shape, x, ITEM),
+            lambda shape: costs.rows(shape, x, PRECISION),
         ),
     ]
     found += [
@@ -135,7 +135,7 @@ def _all(
             "jvp",
             f"jvp of {D} {size}",
             partial(passes.jvp, policy, drawn, v[:D]),
-            partial(costs.jvp, lengths=x, itemsize=ITEM, directions=D),
+            partial(costs.jvp, lengths=x, precision=PRECISION, directions=D),
         )
         for D in directions
     ]
@@ -144,7 +144,7 @@ def _all(
             "vjp",
             f"vjp of {k} {size}",
             partial(passes.vjps, policy, drawn, [weights] * k),
-            partial(costs.gradient, lengths=x, itemsize=ITEM, ways=k),
+            partial(costs.gradient, lengths=x, precision=PRECISION, ways=k),
         )
         for k in ways
     ]

@@ -1,7 +1,7 @@
 """Print the tables of README.md: what the recipe takes on H100, by the cost model.
 
 Usage: python -m recipes.qwen25_gsm8k.cost, from the root of the repository. The machine
-and how close one comes to it are what docs/figures/scale.py assumes. Plans are made on
+and how close one comes to it are what docs/design/scale.md assumes. Plans are made on
 checkpoints of studies/reference, which stand for any: what is counted is passes and
 responses, and the sizes are Qwen2.5-1.5B's.
 """
@@ -11,15 +11,17 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.cost_model.flops import (
+    FORMATS,
     H100,
-    ITEM_BYTES,
     Lengths,
     decoder,
+    gradient_memory,
     passes,
-    peak_memory,
 )
 from benchmarks.cost_model.flops.sampling import sampling
-from docs.figures.scale import MODELS, duration, seconds, size
+from benchmarks.cost_model.scale.assumptions import MODELS, VECTORS
+from benchmarks.cost_model.scale.text import duration, size
+from benchmarks.cost_model.scale.workers import seconds
 from entrometer.experiments.experiment import experiment
 from entrometer.experiments.requests import Draw, Request
 from entrometer.experiments.run import requests_of
@@ -52,7 +54,7 @@ LENGTH = TRAINED.max_tokens
 assert TRAINED.adapter is not None
 SHAPE = decoder(**MODELS["Qwen2.5-1.5B"], rank=TRAINED.adapter.rank)  # type: ignore[arg-type]
 PRECISION = "float32"
-ITEM = ITEM_BYTES[PRECISION]
+ITEM = FORMATS[PRECISION].values
 MACHINE = H100[PRECISION]
 
 
@@ -65,8 +67,8 @@ def step() -> dict[str, float]:
     """GPU-seconds of one update, by what takes them."""
     responses = lengths(TRAINED.prompts * TRAINED.responses)
     parts = {
-        "sampling": sampling(SHAPE, responses, ITEM, LENGTH),
-        "gradient": passes.gradient(SHAPE, responses, ITEM),
+        "sampling": sampling(SHAPE, responses, PRECISION, LENGTH),
+        "gradient": passes.gradient(SHAPE, responses, PRECISION),
     }
     return {name: seconds(MACHINE, SHAPE, work) for name, work in parts.items()}
 
@@ -74,7 +76,7 @@ def step() -> dict[str, float]:
 def training() -> float:
     """GPU-seconds of imitation and of all updates."""
     shown = TRAINED.imitation.steps * TRAINED.imitation.batch
-    imitation = passes.gradient(SHAPE, lengths(shown), ITEM)
+    imitation = passes.gradient(SHAPE, lengths(shown), PRECISION)
     return seconds(MACHINE, SHAPE, imitation) + TRAINED.steps * sum(step().values())
 
 
@@ -82,7 +84,9 @@ def evaluating() -> float:
     """GPU-seconds of all checkpoints, the one before the first step among them."""
     checkpoints = TRAINED.steps // TRAINED.save_every + 1
     drawn = lengths(TEST * evaluation(Path()).responses)
-    work = sampling(SHAPE, drawn, ITEM, LENGTH) + passes.forward(SHAPE, drawn, ITEM)
+    work = sampling(SHAPE, drawn, PRECISION, LENGTH) + passes.forward(
+        SHAPE, drawn, PRECISION
+    )
     return checkpoints * seconds(MACHINE, SHAPE, work)
 
 
@@ -125,11 +129,11 @@ def _passes(verb: str, config: Any) -> list[Request]:
 def passing(wanted: list[Request]) -> float:
     """Return the GPU-seconds of some passes, without loading the policy."""
     batch = 64
-    forward = seconds(MACHINE, SHAPE, passes.forward(SHAPE, lengths(batch), ITEM))
+    forward = seconds(MACHINE, SHAPE, passes.forward(SHAPE, lengths(batch), PRECISION))
     total = 0.0
     for request in wanted:
         if isinstance(request, Draw):
-            work = sampling(SHAPE, lengths(request.count), ITEM, LENGTH)
+            work = sampling(SHAPE, lengths(request.count), PRECISION, LENGTH)
             total += seconds(MACHINE, SHAPE, work)
         else:
             total += request.forwards * request.rows * forward / batch
@@ -162,7 +166,7 @@ def memory_table() -> str:
     kept = {
         "train, imitation": (TRAINED.imitation.batch // GPUS * longest, 4, "a batch"),
         "train, gradient": (TRAINED.micro_batch * longest, 4, "a micro-batch"),
-        "measure": (passes.TOKEN_BUDGET, 5, "4,096 tokens"),
+        "measure": (passes.TOKEN_BUDGET, VECTORS, "4,096 tokens"),
         "influence, compare": (
             passes.TOKEN_BUDGET,
             4 + 2 * len(gradient_names(influences(Path()).folds)),
@@ -175,8 +179,11 @@ def memory_table() -> str:
         ),
     }
     for name, (tokens, vectors, what) in kept.items():
-        total = peak_memory(SHAPE, tokens, vectors, PRECISION).total
-        rows.append([name, what, size(total)])
+        memory = gradient_memory(SHAPE, tokens, vectors, PRECISION)
+        if name.startswith("train"):
+            # Training does not merge adapters.
+            memory = memory._replace(merged=0.0)
+        rows.append([name, what, size(memory.total)])
     return table(["what", "of", "memory of a GPU"], rows)
 
 

@@ -5,7 +5,7 @@ import torch
 from transformers import AutoConfig, AutoModelForCausalLM, Qwen2Config
 
 from benchmarks.cost_model.flops import decoder
-from docs.figures.scale import MODELS
+from benchmarks.cost_model.scale.assumptions import MODELS
 from entrometer import passes
 from entrometer.policy import add_adapter, load_policy
 from entrometer.policy.tiny import tiny_tokenizer

@@ -3,13 +3,15 @@
 from benchmarks.cost_model.flops.architecture import Architecture, decoder
 from benchmarks.cost_model.flops.lengths import Lengths
 from benchmarks.cost_model.flops.machine import H100, Machine, Rate, fit_rate
-from benchmarks.cost_model.flops.memory import ITEM_BYTES, Memory, peak_memory
+from benchmarks.cost_model.flops.memory import Memory, gradient_memory, jvp_memory
+from benchmarks.cost_model.flops.precision import FORMATS, Formats
 from benchmarks.cost_model.flops.work import Work
 
 __all__ = [
+    "FORMATS",
     "H100",
-    "ITEM_BYTES",
     "Architecture",
+    "Formats",
     "Lengths",
     "Machine",
     "Memory",
@@ -17,5 +19,6 @@ __all__ = [
     "Work",
     "decoder",
     "fit_rate",
-    "peak_memory",
+    "gradient_memory",
+    "jvp_memory",
 ]

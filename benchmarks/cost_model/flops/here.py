@@ -53,21 +53,28 @@ def _wait(device: torch.device) -> None:
 
 
 def architecture_of(policy: Policy) -> Architecture:
-    """The sizes that its config tells, and the parameters that it has."""
-    config: Any = policy.base.config
+    """Return the sizes that its config tells, and the parameters that it has."""
+    base: Any = policy.base
+    config = base.config
     trained = policy.trained()
     width, heads = config.hidden_size, config.num_attention_heads
     each = getattr(config, "head_dim", None) or width // heads
     kv_heads = getattr(config, "num_key_value_heads", None) or heads
+    experts = getattr(config, "num_local_experts", None) or 0
+    feed_forward = "moe_intermediate_size" if experts else "intermediate_size"
+    embedding, head = base.get_input_embeddings(), base.get_output_embeddings()
     return Architecture(
         layers=config.num_hidden_layers,
         width=width,
         heads=heads,
         attention_width=heads * each,
         kv_width=kv_heads * each,
-        feed_forward=getattr(config, "intermediate_size", None) or 4 * width,
+        feed_forward=getattr(config, feed_forward, None) or 4 * width,
         vocabulary=policy.head_weight.shape[0],
         parameters=sum(p.numel() for p in policy.model.parameters()),
         trained=sum(p.numel() for p in trained.values()),
         adapted=all(".lora_" in name for name in trained),
+        tied=embedding.weight is head.weight,
+        experts=experts,
+        chosen=config.num_experts_per_tok if experts else 1,
     )

@@ -22,13 +22,17 @@ class Machine:
     single: float | None = None
     """FLOP a second in float32, where the policy computes in less."""
 
+    link: float | None = None
+    """Bytes a second that a process gets from the others of its group."""
+
     def ideal(self, work: Work) -> float:
         r"""Seconds without a delay: $\text{FLOP}/\varphi + \text{bytes}/\beta$.
 
         Their sum and not the larger: the elementwise operations between the products
-        wait for them.
+        wait for them. What processes exchange is added too, as if nothing hid it.
         """
-        return self.of_tokens(work) + work.weights / self.bandwidth
+        exchanged = work.exchanged / self.link if self.link else 0.0
+        return self.of_tokens(work) + work.weights / self.bandwidth + exchanged
 
     def of_tokens(self, work: Work) -> float:
         """Of them, those that grow with the tokens: all but reading the policy."""
@@ -77,8 +81,10 @@ def fit_rate(
     return Rate(call, stretch, first)
 
 
+_HALF = Machine(flops=989e12, bandwidth=3.35e12, single=67e12)
 H100 = {
     "float32": Machine(flops=67e12, bandwidth=3.35e12),
-    "bfloat16": Machine(flops=989e12, bandwidth=3.35e12, single=67e12),
+    "bfloat16": _HALF,
+    "mixed": _HALF,
 }
 """The peaks of one H100 SXM by its data sheet, dense; float32 without TF32."""

@@ -1,6 +1,6 @@
 """What is done in a pass, whatever does it."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 Number = int | float
 """A count, or an expected one."""
@@ -20,25 +20,17 @@ class Work:
     """Moved between memory and where it is computed on, but for `weights`."""
 
     single: Number = 0.0
-    """FLOP in float32 of a policy that computes in less: its vocabulary head."""
+    """FLOP in float32 of a policy that has other products in less."""
 
     weights: Number = 0.0
     """Bytes of the policy, which every call reads."""
 
+    exchanged: Number = 0.0
+    """Bytes that a process gets from, or sums with, the others of its group."""
+
     def __add__(self, other: "Work") -> "Work":
-        return Work(
-            self.calls + other.calls,
-            self.flop + other.flop,
-            self.bytes + other.bytes,
-            self.single + other.single,
-            self.weights + other.weights,
-        )
+        names = [field.name for field in fields(self)]
+        return Work(*(getattr(self, name) + getattr(other, name) for name in names))
 
     def __mul__(self, times: Number) -> "Work":
-        return Work(
-            self.calls * times,
-            self.flop * times,
-            self.bytes * times,
-            self.single * times,
-            self.weights * times,
-        )
+        return Work(*(getattr(self, field.name) * times for field in fields(self)))

@@ -6,9 +6,11 @@ import pytest
 import torch
 from transformers import LlamaConfig, LlamaForCausalLM, Qwen2Config, Qwen2ForCausalLM
 
+from benchmarks.architectures.families import VOCABULARY, small_model
 from benchmarks.cost_model.flops import decoder, here
 from benchmarks.cost_model.flops.here import architecture_of
 from entrometer.policy import tiny_policy
+from tests.policy.small_models import as_policy, small_policy, with_adapter
 
 
 @pytest.mark.parametrize("rank", [None, 4])
@@ -57,6 +59,39 @@ def test_the_formula_counts_every_weight_of_models_with_a_head_apart(
         biased=biased,
     )
     assert told.parameters == told.trained == own
+
+
+ATTENTION = ("q_proj", "k_proj", "v_proj", "o_proj")
+
+
+@pytest.mark.parametrize("rank", [None, 3])
+def test_the_formula_counts_what_a_loaded_mixture_has(rank):
+    model = small_model("qwen3_moe")
+    if rank is not None:
+        model = with_adapter(model, r=rank, target_modules=list(ATTENTION))
+    loaded = architecture_of(as_policy(model, "float32"))
+    told = decoder(
+        layers=2,
+        width=64,
+        heads=4,
+        kv_heads=2,
+        head_width=16,
+        normed_heads=True,
+        feed_forward=24,
+        experts=8,
+        chosen=2,
+        vocabulary=VOCABULARY,
+        tied=False,
+        rank=rank,
+    )
+    assert told == loaded
+
+
+def test_many_tokens_meet_every_expert_and_one_token_the_chosen():
+    shape = architecture_of(small_policy("qwen3_moe", lora=False, precision="float32"))
+    others = shape.parameters - shape.expert_weights
+    assert shape.met(1) == pytest.approx(others + shape.expert_weights * 2 / 8)
+    assert shape.met(1000) == pytest.approx(shape.parameters)
 
 
 @pytest.mark.parametrize("precision", ["float32", "float64"])

@@ -6,11 +6,12 @@ import torch
 
 from benchmarks.cost_model.flops import Lengths
 from benchmarks.cost_model.flops.lengths import pairs
-from benchmarks.cost_model.flops.passes import HEAD_CHUNK, TOKEN_BUDGET
+from benchmarks.cost_model.flops.parts import HEAD_CHUNK, QUERY_CHUNK
+from benchmarks.cost_model.flops.passes import TOKEN_BUDGET
 from benchmarks.cost_model.flops.sampling import CACHED_TOKENS
 from entrometer.passes import TOKEN_BUDGET as PASSES_BUDGET
 from entrometer.passes import VocabularyHead, batches
-from entrometer.policy import sample, tiny_policy
+from entrometer.policy import attention_tangents, sample, tiny_policy
 
 
 @pytest.fixture(scope="module")
@@ -48,5 +49,6 @@ def test_expected_lengths_are_quantiles_of_those_seen():
 def test_constants_are_those_of_the_passes():
     assert TOKEN_BUDGET == PASSES_BUDGET
     assert VocabularyHead(torch.zeros(2, 2)).chunk_bytes == HEAD_CHUNK
+    assert attention_tangents._MOST_QUERIES == QUERY_CHUNK
     settings = inspect.signature(sample).parameters
     assert settings["batch_tokens"].default == CACHED_TOKENS

@@ -1,7 +1,6 @@
 import pytest
 
-from benchmarks.cost_model.flops import Machine, Rate, Work, decoder, fit_rate
-from benchmarks.cost_model.flops.memory import peak_memory
+from benchmarks.cost_model.flops import Machine, Rate, Work, fit_rate
 
 MACHINE = Machine(flops=100.0, bandwidth=10.0)
 
@@ -39,6 +38,12 @@ def test_a_head_in_float32_goes_at_its_own_speed():
     assert (MACHINE.ideal(work), slow.ideal(work)) == (2.5, 12.0)
 
 
+def test_what_processes_exchange_is_added_at_the_speed_of_their_link():
+    linked = Machine(flops=100.0, bandwidth=10.0, link=4.0)
+    work = Work(flop=200, exchanged=8)
+    assert (MACHINE.ideal(work), linked.ideal(work)) == (2.0, 4.0)
+
+
 def test_a_rate_is_found_from_two_passes_and_foretells_a_third():
     true = Rate(call=1e-3, stretch=1.7)
     works = [Work(1, 10, 1), Work(3, 200, 9)]
@@ -57,20 +62,3 @@ def test_no_part_of_a_rate_is_below_zero():
 def test_work_without_flop_has_a_price_a_call():
     found = fit_rate(MACHINE, [Work(calls=1), Work(calls=1)], [0.5, 0.5])
     assert found.seconds(MACHINE, Work(calls=4)) == pytest.approx(2.0)
-
-
-def test_memory_is_weights_vectors_and_what_a_way_back_keeps():
-    shape = decoder(
-        layers=2,
-        width=10,
-        heads=2,
-        kv_heads=1,
-        feed_forward=30,
-        vocabulary=50,
-        tied=True,
-    )
-    found = peak_memory(shape, tokens=64, vectors=3, precision="float64")
-    assert found.weights == 8 * shape.parameters
-    assert found.vectors == 8 * 3 * shape.parameters
-    assert found.activations == 8 * 64 * 2 * (8 * 10 + 2 * (10 + 2 * 5) + 4 * 30)
-    assert found.total == sum(found)

@@ -13,6 +13,6 @@ def test_every_table_of_the_page_is_what_the_command_prints(capsys):
         for part in capsys.readouterr().out.split("## ")[1:]
     ]
     page = (ROOT / "docs/design/scale.md").read_text()
-    assert len(tables) == 7
+    assert len(tables) == 10
     for table in tables:
         assert table in page
