@@ -1,7 +1,9 @@
 """Groups of processes that hold one model in shards and run every request together."""
 
 import atexit
+import ctypes
 import os
+import platform
 import signal
 import socket
 import sys
@@ -33,6 +35,9 @@ _PATIENCE = timedelta(days=365)
 
 _GRACE = 3.0
 """Seconds that a leader has to say what went wrong, once torchrun ends it."""
+
+_M_MMAP_THRESHOLD, _LARGE_BLOCK = -3, 1 << 20
+"""A setting of glibc's malloc, and the bytes of a block that is worth a system call."""
 
 
 @dataclass
@@ -151,10 +156,19 @@ def join(rank: int, size: int, store: Store, *, local_rank: int) -> Group:
     if torch.cuda.is_available() and dist.is_nccl_available():
         backend = "cpu:gloo,cuda:nccl"
         torch.cuda.set_device(local_rank % torch.cuda.device_count())
+    _return_freed_blocks()
     dist.init_process_group(backend, store=store, rank=rank, world_size=size)
     messages = dist.new_group(backend="gloo", timeout=_PATIENCE)
     _current = Group(rank, size, store, messages)
     return _current
+
+
+def _return_freed_blocks() -> None:
+    """Let the system have back every large block of memory as soon as it is freed."""
+    # Layers are gathered and freed in turn. glibc would keep the blocks for later, in
+    # pieces that the next ones do not fit, and hold more than all weights in the end.
+    if platform.libc_ver()[0] == "glibc":
+        ctypes.CDLL(None).mallopt(_M_MMAP_THRESHOLD, _LARGE_BLOCK)
 
 
 def torchrun_group() -> Group | None:

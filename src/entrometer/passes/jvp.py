@@ -66,14 +66,15 @@ def jvp(
     columns = Columns(policy, rollouts, 2 + 2 * D)
     head_name = policy.head_name
 
-    def head_tangent(v: Vector) -> Tensor | None:
+    def head_tangent(v: Vector, weight: Tensor) -> Tensor | None:
         tangent = v.get(head_name) if head_name else None
-        return None if tangent is None else whole(tangent)
+        # The head computes in float32 at least.
+        return None if tangent is None else whole(tangent).to(weight)
 
     def derivatives(batch: Batch) -> HeadTangents:
         head = make_head()
         h = batch.at_scored(hidden(batch)).to(head.weight)
-        dweight = [head_tangent(v) for v in directions]
+        dweight = [head_tangent(v, head.weight) for v in directions]
         return head.jvp(h[0], h[1:], batch.targets, dweight)
 
     # Each direction adds a block of activations as large as the primal's.
@@ -124,6 +125,8 @@ def jvp2(
     below_head = {name: direction[name] for name in names}
     head_name = policy.head_name
     dweight = direction.get(head_name) if head_name else None
+    if dweight is not None:
+        dweight = dweight.to(head.weight)
     # A jvp in a jvp holds four tensors for each one of a forward.
     budget = max(1, budget // 4)
     with differentiable(policy):

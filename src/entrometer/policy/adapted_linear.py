@@ -136,7 +136,7 @@ class LinearRule:
 def merged_adapters(policy: Policy) -> Iterator[None]:
     r"""Compute plain adapted layers as $y = (W + sBA)x$ inside this context.
 
-    Gradients of A and B stay the same.
+    Gradients of A and B stay the same. In a group of processes layers stay unmerged.
     """
     # PEFT computes Wx + sB(Ax), which passes three times over the outputs, forwards
     # and backwards.
@@ -149,7 +149,9 @@ def merged_adapters(policy: Policy) -> Iterator[None]:
             # The rule below has no gradient for W, so a trained W keeps PEFT's forward.
             if not layer.weight.requires_grad:
                 before[module] = module.__dict__.get("forward")
-                make = from_weights(policy, partial(_merged_forward, module))
+                # The graph keeps a merged weight. Of a gathered one it must not.
+                merged = policy.mesh is None
+                make = from_weights(policy, partial(_forward, module, merged))
                 forward = partial(_made_forward, make)
                 module.forward = types.MethodType(forward, module)
         yield
@@ -165,11 +167,11 @@ def _made_forward(make: Callable[[], Any], module: nn.Module, x: Tensor) -> Tens
     return y
 
 
-def _merged_forward(module: Any) -> Any:
+def _forward(module: Any, merged: bool) -> Any:
     A_RI, B_OR = adapter_parameters(module).values()
     _, _, s = adapter(module)
     layer = module.base_layer
-    if layer.weight.dtype != A_RI.dtype:
+    if not merged or layer.weight.dtype != A_RI.dtype:
         return _unmerged_forward(layer, A_RI, B_OR, s)
     W_OI = torch.addmm(layer.weight.detach(), B_OR.detach(), A_RI.detach(), alpha=s)
 
