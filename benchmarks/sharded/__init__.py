@@ -15,7 +15,7 @@ from benchmarks.keeping import Kept, keeping
 from benchmarks.sharded import from_verl
 from benchmarks.sharded.differences import largest
 from benchmarks.sharded.groups import measured, program
-from benchmarks.sharded.subjects import Subject, command, subjects
+from benchmarks.sharded.subjects import LEAST, Subject, command, subjects
 from studies.smollm2 import prepare_smollm2
 
 GROUPS = (1, 2, 4)
@@ -119,7 +119,7 @@ def _shares(
 
 def _fits(kept: Kept, subject: Subject, checkpoint: Path) -> list[Check]:
     """A measurement under a limit of memory, by one process and by four."""
-    arguments = command(checkpoint, "measure", "float32", subject.settings)
+    arguments = command(checkpoint, "measure", "float32", (*subject.settings, *LEAST))
     codes = {
         g: kept.once(
             f"{subject.name}-limited-{g}",

@@ -13,7 +13,7 @@ from benchmarks.harness import Check
 from benchmarks.importers.synthetic import write
 from benchmarks.keeping import Kept
 from benchmarks.sharded.groups import measured, watched
-from benchmarks.sharded.subjects import command, rewarded, write_prompts
+from benchmarks.sharded.subjects import LEAST, command, rewarded, write_prompts
 
 NAME = "verl-fsdp2"
 PROCESSES = 2
@@ -27,18 +27,16 @@ def checks(kept: Kept) -> tuple[list[Check], dict[str, Any]]:
     folder = kept.root / NAME
     imported = folder / "imported"
     conversion = ["import", str(folder / "global_step_3"), str(imported)]
-    measurement = command(
-        imported, "measure", "float32", rewarded(folder / "prompts.jsonl")
-    )
-    figures = {
-        "import": kept.once(
-            f"{NAME}-import", partial(watched, g=1, arguments=conversion)
-        ),
-        "measure": kept.once(
-            f"{NAME}-measure",
-            partial(measured, g=PROCESSES, arguments=measurement),
-        ),
+    settings = (*rewarded(folder / "prompts.jsonl"), *LEAST)
+    measurement = command(imported, "measure", "float32", settings)
+    converted = kept.once(f"{NAME}-import", partial(watched, g=1, arguments=conversion))
+    groups = {
+        g: kept.once(
+            f"{NAME}-measure-{g}", partial(measured, g=g, arguments=measurement)
+        )
+        for g in (PROCESSES, 1)
     }
+    figures = {"import": converted, "measure": groups[PROCESSES]}
     made = [
         Check(
             f"{NAME}, {verb}: peak of a process over {whole:.0f} MiB of tensors",
@@ -47,7 +45,7 @@ def checks(kept: Kept) -> tuple[list[Check], dict[str, Any]]:
         )
         for verb, found in figures.items()
     ]
-    return made, figures
+    return made, {**figures, "measured by one process": groups[1]}
 
 
 def _saved(folder: Path) -> dict[str, Any]:

@@ -24,6 +24,12 @@ _OWN = {
     "compare": ("--minibatches", "1/1", "--interventions", "grpo", "clip-cov:rho=0.2"),
 }
 
+LARGE = ("--variance-prompts", "0")
+"""Of a measurement: without rows of gradients, each of which is a vector."""
+
+LEAST = (*LARGE, "--batches", "1")
+"""Of the step alone, without gradients by fold, three vectors each."""
+
 
 @dataclass(frozen=True)
 class Subject:
@@ -96,5 +102,5 @@ def subjects(folder: Path) -> list[Subject]:
         Subject("mixture", _mixture, every, own("mixture")),
         Subject("smollm2-lora", _reference, every, adapter),
         # Gradients by fold and removals of all parameters in float64 would not fit.
-        Subject("smollm2", _smollm2, ("measure",), own("smollm2")),
+        Subject("smollm2", _smollm2, ("measure",), (*own("smollm2"), *LARGE)),
     ]
