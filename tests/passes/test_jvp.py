@@ -135,6 +135,17 @@ def test_float32_has_the_derivatives_of_float64_to_float32(lora):
     assert relative(found.dH, expected.dH) < 5e-6
 
 
+def test_bfloat16_has_derivatives_near_those_of_float32():
+    """With a trained head, whose tangent is widened as its weight is."""
+    rollouts = random_rollouts()
+    rounded, policy = (tiny(False, p) for p in ("bfloat16", "float32"))
+    v = direction(policy)
+    along = {name: x.bfloat16() for name, x in v.items()}
+    (found,) = passes.jvp(rounded, rollouts, [along]).tangents
+    (expected,) = passes.jvp(policy, rollouts, [v]).tangents
+    assert relative(found.dH, expected.dH) < 0.1
+
+
 @pytest.mark.parametrize(
     "names", [("lm_head.weight",), ("model.norm.weight", "lm_head.weight")]
 )

@@ -4,6 +4,7 @@
 # are independent, N numbers in each.
 
 from collections.abc import Sequence
+from contextlib import nullcontext
 from functools import partial
 from typing import NamedTuple
 
@@ -23,6 +24,7 @@ from entrometer.passes.forward import head_of, require_differentiable
 from entrometer.policy.adapted_linear import merged_adapters
 from entrometer.policy.mixed import bfloat16_products
 from entrometer.policy.policy import Policy
+from entrometer.policy.recomputation import recomputed_layers
 from entrometer.runs.rollouts import Rollouts
 
 _DEPENDENT = 1e-11
@@ -105,7 +107,11 @@ def vjps(
 
     with merged_adapters(policy), bfloat16_products(policy):
         for batch in own_batches(policy, rollouts, budget, padding):
-            with torch.enable_grad():
+            # Otherwise the inside of every layer would be kept, tokens or weights that
+            # are too many already.
+            large = policy.mesh is not None or batch.input_ids.numel() > budget
+            layers = recomputed_layers(policy) if large else nullcontext()
+            with torch.enable_grad(), layers:
                 h = policy.within(
                     partial(policy.hidden, batch.input_ids, **batch.inputs)
                 )
