@@ -14,10 +14,10 @@ from entrometer.passes.head import HeadCurvatures as HeadCurvatures
 from entrometer.passes.head import HeadGradient as HeadGradient
 from entrometer.passes.head import HeadTangents as HeadTangents
 from entrometer.passes.head import VocabularyHead as VocabularyHead
-from entrometer.passes.jvp import Jvp2Pass as Jvp2Pass
 from entrometer.passes.jvp import JvpPass as JvpPass
 from entrometer.passes.jvp import jvp as jvp
-from entrometer.passes.jvp import jvp2 as jvp2
+from entrometer.passes.jvp2 import Jvp2Pass as Jvp2Pass
+from entrometer.passes.jvp2 import jvp2 as jvp2
 from entrometer.passes.per_sequence import GradientRows as GradientRows
 from entrometer.passes.per_sequence import per_sequence as per_sequence
 from entrometer.passes.vjp import VjpPass as VjpPass
