@@ -15,12 +15,13 @@ import numpy as np
 import torch
 
 from benchmarks.harness import Check, Report, worst
+from benchmarks.random_tokens import as_rollouts
 from benchmarks.real_policy import random_vector, smollm2
 from entrometer import passes
 from entrometer.estimators import GradientWeights
 from entrometer.passes.batches import Padding, batches
 from entrometer.policy.policy import Policy
-from entrometer.runs.rollouts import RECORDED, Rollouts, Sampler
+from entrometer.runs.rollouts import Rollouts
 
 GROUP = 8
 LENGTH = 128
@@ -104,17 +105,7 @@ def jobs(policy: Policy, rollouts: Rollouts) -> dict[str, Job]:
 
 
 def group_of_responses(P: int, R: int) -> Rollouts:
-    """Responses of random tokens to one prompt: no pass asks where they came from."""
+    """Return responses of random tokens to one prompt."""
     rng = np.random.default_rng(0)
     prompt, *responses = (rng.integers(100, 40_000, n) for n in [P, *[R] * GROUP])
-    return Rollouts(
-        prompt=np.zeros(GROUP, np.int64),
-        prompt_tokens=(prompt,) * GROUP,
-        response_tokens=tuple(responses),
-        seed=np.arange(GROUP),
-        text=("",) * GROUP,
-        reward=np.zeros(GROUP),
-        sampler=Sampler(
-            name=RECORDED, temperature=1.0, max_tokens=R, model="smollm2", version="0"
-        ),
-    )
+    return as_rollouts([prompt] * GROUP, responses, groups=[0] * GROUP)

@@ -16,13 +16,14 @@ from benchmarks.architectures.families import (
     small_model,
 )
 from benchmarks.harness import Check, Report
+from benchmarks.random_tokens import as_rollouts
 from entrometer import passes
 from entrometer.calculus import dot, norm
 from entrometer.errors import EntrometerError
 from entrometer.estimators import GradientWeights
 from entrometer.policy.policy import Policy
 from entrometer.policy.precision import Precision, float64_only, ready
-from entrometer.runs import Rollouts, Sampler
+from entrometer.runs import Rollouts
 
 # Of prompts and responses; the window of those that have one is shorter.
 _LENGTHS = ((6, 18), (6, 11), (3, 14))
@@ -182,21 +183,4 @@ def _adapted(model: nn.Module, targets: str | list[str]) -> nn.Module:
 def _rollouts() -> Rollouts:
     rng = np.random.default_rng(0)
     drawn = [[rng.integers(3, VOCABULARY, n) for n in pair] for pair in _LENGTHS]
-    count = len(_LENGTHS)
-    return Rollouts(
-        prompt=np.arange(count),
-        prompt_tokens=tuple(prompt for prompt, _ in drawn),
-        response_tokens=tuple(response for _, response in drawn),
-        seed=np.arange(count),
-        text=("",) * count,
-        reward=np.zeros(count),
-        sampler=Sampler(
-            name="transformers",
-            temperature=1.0,
-            top_p=1.0,
-            top_k=0,
-            max_tokens=32,
-            model="small",
-            version="0",
-        ),
-    )
+    return as_rollouts(*zip(*drawn, strict=True))

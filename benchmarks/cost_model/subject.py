@@ -10,12 +10,12 @@ from benchmarks.cost_model.flops import Architecture, Lengths, Work
 from benchmarks.cost_model.flops import passes as costs
 from benchmarks.cost_model.flops.lengths import pairs
 from benchmarks.cost_model.flops.sampling import sampling
+from benchmarks.random_tokens import as_rollouts
 from benchmarks.real_policy import RANK, random_vector, smollm2
 from entrometer import passes
 from entrometer.estimators import GradientWeights
 from entrometer.policy import Policy, sample, tiny_policy
 from entrometer.runs import Rollouts
-from entrometer.runs.rollouts import Sampler
 
 POLICIES: dict[str, Callable[[], Policy]] = {
     "tiny": lambda: tiny_policy(),
@@ -157,18 +157,5 @@ def _rollouts(policy: Policy, size: Sizes) -> Rollouts:
     V = policy.head_weight.shape[0]
     N = size.responses
     spread = rng.integers(3 * size.response // 4, size.response + 1, N)
-    return Rollouts(
-        prompt=np.arange(N),
-        prompt_tokens=tuple(rng.integers(0, V, size.prompt) for _ in range(N)),
-        response_tokens=tuple(rng.integers(0, V, length) for length in spread),
-        seed=np.arange(N),
-        text=("",) * N,
-        reward=np.zeros(N),
-        sampler=Sampler(
-            name="transformers",
-            temperature=1.0,
-            max_tokens=size.response,
-            model=policy.source,
-            version="0",
-        ),
-    )
+    prompts = [rng.integers(0, V, size.prompt) for _ in range(N)]
+    return as_rollouts(prompts, [rng.integers(0, V, length) for length in spread])

@@ -4,10 +4,11 @@ import numpy as np
 import torch
 from transformers import LlamaConfig, LlamaForCausalLM
 
+from benchmarks.random_tokens import as_rollouts
 from entrometer.policy.adapter import add_adapter
 from entrometer.policy.policy import Policy
 from entrometer.policy.precision import Precision
-from entrometer.runs.rollouts import Rollouts, Sampler
+from entrometer.runs import Rollouts
 
 VOCABULARY = 256
 
@@ -33,20 +34,5 @@ def model_with_adapter() -> Policy:
 def long_response(T: int) -> Rollouts:
     """One response, T tokens with its prompt."""
     rng = np.random.default_rng(0)
-    return Rollouts(
-        prompt=np.zeros(1, np.int64),
-        prompt_tokens=(rng.integers(3, VOCABULARY, 8),),
-        response_tokens=(rng.integers(3, VOCABULARY, T - 8),),
-        seed=np.zeros(1, np.int64),
-        text=("",),
-        reward=np.zeros(1),
-        sampler=Sampler(
-            name="transformers",
-            temperature=1.0,
-            top_p=1.0,
-            top_k=0,
-            max_tokens=T,
-            model="random",
-            version="0",
-        ),
-    )
+    prompt, response = (rng.integers(3, VOCABULARY, n) for n in (8, T - 8))
+    return as_rollouts([prompt], [response])

@@ -18,10 +18,11 @@ from torch.func import functional_call
 from benchmarks.architectures.families import VOCABULARY as VOCABULARY
 from benchmarks.architectures.families import WINDOW as WINDOW
 from benchmarks.architectures.families import WITH_RULES, small_model
+from benchmarks.random_tokens import as_rollouts
 from entrometer.estimators import GradientWeights, Tables
 from entrometer.policy.policy import Policy
 from entrometer.policy.precision import Precision, ready
-from entrometer.runs import Rollouts, Sampler
+from entrometer.runs import Rollouts
 
 ARCHITECTURES = WITH_RULES
 
@@ -76,23 +77,14 @@ def random_rollouts(
     """Responses of random tokens: the passes ask only where they came from."""
     rng = np.random.default_rng(seed)
     drawn = [[rng.integers(3, vocabulary, n) for n in pair] for pair in lengths]
-    count = len(lengths)
-    return Rollouts(
-        prompt=np.arange(count) // 2,
-        prompt_tokens=tuple(prompt for prompt, _ in drawn),
-        response_tokens=tuple(response for _, response in drawn),
-        seed=np.arange(count),
-        text=("",) * count,
-        reward=np.zeros(count),
-        sampler=Sampler(
-            name="transformers",
-            temperature=temperature,
-            top_p=top_p,
-            top_k=top_k,
-            max_tokens=16,
-            model="small",
-            version="0",
-        ),
+    prompts, responses = zip(*drawn, strict=True)
+    return as_rollouts(
+        prompts,
+        responses,
+        groups=np.arange(len(lengths)) // 2,
+        temperature=temperature,
+        top_p=top_p,
+        top_k=top_k,
     )
 
 
