@@ -21,7 +21,10 @@ _FEW = (
 _OWN = {
     "measure": ("--curvature-prompts", "0", "--variance-prompts", "8"),
     "influence": ("--folds", "4"),
-    "compare": ("--minibatches", "1/1", "--interventions", "grpo", "clip-cov:rho=0.2"),
+    "compare": (
+        *("--folds", "4", "--minibatches", "1/1"),
+        *("--interventions", "grpo", "clip-cov:rho=0.2"),
+    ),
 }
 
 LARGE = ("--variance-prompts", "0")
