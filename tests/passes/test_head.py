@@ -165,3 +165,12 @@ def test_no_tensor_of_tokens_times_vocabulary_is_made(run, softcap):
     with SizeSpy() as spy:
         RUNS[run](VocabularyHead(W, softcap, 0.7))
     assert spy.largest == N * V
+
+
+def test_a_chunk_of_logits_suits_the_device():
+    """Per token 4,096 bytes: 16 MiB on a processor, 256 MiB elsewhere."""
+    for device, tokens in (("cpu", 1 << 12), ("meta", 1 << 16)):
+        chunks = list(
+            VocabularyHead(torch.empty(1024, 2, device=device))._chunks(1 << 17)
+        )
+        assert [c.stop - c.start for c in chunks] == [tokens] * ((1 << 17) // tokens)

@@ -15,6 +15,11 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+# A processor's cache should hold a chunk. Other devices read the whole weight from
+# memory for each, so that few tokens per chunk would be slow.
+_CHUNK_BYTES = {"cpu": 16 << 20}
+_LARGE_CHUNK_BYTES = 256 << 20
+
 
 class HeadTangents(NamedTuple):
     """S and H of the scored tokens, and their derivatives along D directions."""
@@ -53,8 +58,8 @@ class VocabularyHead:
     softcap: float | None = None
     temperature: float = 1.0
 
-    chunk_bytes: int = 16 << 20
-    """Size of one chunk of logits, which should fit the processor's cache."""
+    chunk_bytes: int | None = None
+    """Size of one chunk of logits; None for what suits the device."""
 
     @torch.no_grad()
     def forward(
@@ -192,7 +197,8 @@ class VocabularyHead:
 
     def _chunks(self, N: int, copies: int = 1) -> Iterator[slice]:
         per_token = self.weight.shape[0] * self.weight.element_size() * copies
-        size = max(1, self.chunk_bytes // per_token)
+        default = _CHUNK_BYTES.get(self.weight.device.type, _LARGE_CHUNK_BYTES)
+        size = max(1, (self.chunk_bytes or default) // per_token)
         for i in range(0, N, size):
             yield slice(i, min(i + size, N))
 
