@@ -181,8 +181,10 @@ def memory_table() -> str:
     for name, (tokens, vectors, what) in kept.items():
         memory = gradient_memory(SHAPE, tokens, vectors, PRECISION)
         if name.startswith("train"):
-            # Training does not merge adapters.
-            memory = memory._replace(merged=0.0)
+            # Training neither computes layers again nor merges adapters.
+            memory = gradient_memory(
+                SHAPE, tokens, vectors, PRECISION, recomputed=False
+            )._replace(merged=0.0)
         rows.append([name, what, size(memory.total)])
     return table(["what", "of", "memory of a GPU"], rows)
 

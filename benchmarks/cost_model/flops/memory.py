@@ -5,6 +5,7 @@ from typing import NamedTuple
 from benchmarks.cost_model.flops.architecture import Architecture
 from benchmarks.cost_model.flops.groups import layer_bytes, root_bytes
 from benchmarks.cost_model.flops.parts import HEAD_CHUNK
+from benchmarks.cost_model.flops.passes import TOKEN_BUDGET
 from benchmarks.cost_model.flops.precision import FORMATS
 from benchmarks.cost_model.flops.work import Number
 
@@ -43,15 +44,17 @@ def gradient_memory(
     precision: str,
     shards: int = 1,
     *,
-    recomputed: bool = False,
+    recomputed: bool | None = None,
 ) -> Memory:
     r"""Return what a forward and a backward pass over one batch hold.
 
     A layer keeps the inputs of its norms and products, its queries, keys, values and
-    their mix, and both sides of its gate: $NL(8C\,b_v + (2(a + 2k) + 4FK)\,b)$, and of
-    a mixture $3CK$ more. Scores of attention are not kept, and logits never are more
-    than a chunk. Merged weights stay in the graph of every layer, where they are not
-    held in less than the adapters.
+    their mix, and both sides of its gate: $l = 8C\,b_v + (2(a + 2k) + 4FK)\,b$ bytes
+    per token, and of a mixture $3CK$ elements more. All layers keep $NLl$ bytes; if the
+    backward pass computes them again, $N(LC\,b_v + 2l)$: their inputs, and the inside
+    of one with its gradients. Scores of attention are not kept, and logits never are
+    more than a chunk. One process keeps all merged weights, where they are not held in
+    less than the adapters.
 
     Args:
         shape: Of the policy.
@@ -59,13 +62,16 @@ def gradient_memory(
         vectors: Vectors as large as what is trained.
         precision: Name of the precision.
         shards: GPUs of the worker.
-        recomputed: Whether only the inputs of layers are kept, and one layer's inside.
+        recomputed: Whether the backward pass computes layers again. By default as
+            `entrometer.passes.vjp` does: in a group, and in rows beyond the budget.
     """
     f = FORMATS[precision]
     layer = layer_activations(shape, precision)
     kept = shape.layers * layer
+    if recomputed is None:
+        recomputed = shards > 1 or tokens > TOKEN_BUDGET
     if recomputed:
-        kept = shape.layers * shape.width * f.values + layer
+        kept = shape.layers * shape.width * f.values + 2 * layer
     # Gradients of whole layers, until they are summed.
     made = GATHERED_LAYERS * f.trained * (shape.trained / shape.layers)
     gathered = _gathered(shape, precision, shards) + (made if shards > 1 else 0)
@@ -73,7 +79,7 @@ def gradient_memory(
     return Memory(
         *_held(shape, vectors, precision, shards),
         gathered=gathered,
-        merged=_merged(shape, precision),
+        merged=_merged(shape, precision, shards),
         activations=tokens * kept,
         head=_head(shape, precision, gradient),
     )
@@ -104,7 +110,7 @@ def jvp_memory(
         *_held(shape, directions, precision, shards),
         gathered=gathered,
         # In a group one layer at a time, which is part of what is gathered.
-        merged=_merged(shape, precision) if shards == 1 else 0.0,
+        merged=_merged(shape, precision, shards),
         activations=float(f.values * tokens * live),
         head=_head(shape, precision, 0 if whole else directions),
     )
@@ -136,9 +142,10 @@ def _gathered(shape: Architecture, precision: str, shards: int) -> float:
     return root_bytes(shape, precision) + layers
 
 
-def _merged(shape: Architecture, precision: str) -> float:
+def _merged(shape: Architecture, precision: str, shards: int) -> float:
     f = FORMATS[precision]
-    return float(shape.merged * f.frozen) if f.frozen == f.trained else 0.0
+    merges = shards == 1 and f.frozen == f.trained
+    return float(shape.merged * f.frozen) if merges else 0.0
 
 
 def _head(shape: Architecture, precision: str, others: int) -> float:

@@ -36,17 +36,21 @@ def jvp(
     precision: str,
     directions: int,
     budget: int = TOKEN_BUDGET,
+    *,
+    grouped: bool = False,
 ) -> Work:
     r"""Return the work of S, H and derivatives along D directions.
 
     By tangent rules, in one call of all directions:
     $2N((1 + D)W + 2DA) + (4 + 8D)cNTaL + 2(1 + D)nCV$ FLOP for adapters, and
     $2N(1 + 2D)W + (4 + 8D)cNTaL + 2(1 + 2D)nCV$ for all parameters. Adapters that are
-    not merged, in mixed precision, take $2N(1 + D)A$ more.
+    not merged, in mixed precision, take $2N(1 + D)A$ more. A group of processes
+    (`grouped`) merges them again for each batch.
     """
-    D, f = directions, FORMATS[precision]
+    D = directions
     batches = list(lengths.batches(max(1, budget // (1 + D))))
-    unmerged = (1 + D) * (f.frozen != f.trained)
+    merged = _merges(precision)
+    unmerged = 0 if merged else 1 + D
     rules = body(
         shape,
         batches,
@@ -59,9 +63,9 @@ def jvp(
         narrowed=True,
     )
     if shape.adapted:
-        # The adapters are merged once, and each direction is laid out for its rules.
-        merging = Work(bytes=3 * shape.merged * f.frozen)
-        vector_work = merging + vectors(shape, 4 * D, precision)
+        merging = _merging(shape, precision) * (len(batches) if grouped else 1)
+        # Each direction is laid out for its rules.
+        vector_work = merging * merged + vectors(shape, 4 * D, precision)
     else:
         # Each batch reads the tangents of the weights.
         vector_work = vectors(shape, D * len(batches), precision)
@@ -111,30 +115,71 @@ def vjp(
     scored: int,
     precision: str,
     ways: int,
+    *,
+    grouped: bool = False,
+    budget: int = TOKEN_BUDGET,
 ) -> Work:
     r"""Return the work of a forward and k backward passes, of one set of weights each.
 
     $2N((1 + k)W + 2kA) + (4 + 8k)cNTaL + 4knCV$ FLOP for adapters; where all is trained
-    $2N(1 + 2k)W$ in front and $6knCV$ for the head. Each call adds to k gradients.
+    $2N(1 + 2k)W$ in front and $6knCV$ for the head. Each call adds to k gradients. A
+    backward pass that computes its layers again takes a forward of them more, without
+    the last product, $LFC$ of $W$, of plain layers. Adapters that are not merged take
+    $2NA$ per forward and backward pass.
+
+    Args:
+        shape: Of the policy.
+        batches: One call of the model each; rows beyond the budget are recomputed.
+        scored: $n$.
+        precision: Its name.
+        ways: $k$.
+        grouped: Whether a group of processes holds the policy: it recomputes all
+            batches, and merges no adapters.
+        budget: Most tokens of a batch that is not recomputed.
     """
-    k, f = ways, FORMATS[precision]
-    batches = list(batches)
-    unmerged = (1 + k) * (f.frozen != f.trained)
-    layers = body(
-        shape,
-        batches,
-        precision,
-        weights=1 + k if shape.adapted else 1 + 2 * k,
-        adapters=2 * k + unmerged,
-        attention=2 + 4 * k,
-        traffic=1 + 2 * k,
-        narrowed=True,
-        fused=True,
-    )
+    k, batches = ways, list(batches)
+    merged = _merges(precision) and not grouped
+    products_back = 1 if shape.adapted else 2
+    layers = Work()
+    for again in (False, True):
+        forwards = 1 + k if again else 1
+        layers += body(
+            shape,
+            [x for x in batches if (grouped or x.tokens > budget) == again],
+            precision,
+            weights=1 + (forwards - 1) * _computed_again(shape) + products_back * k,
+            adapters=2 * k + (0 if merged else forwards + k),
+            attention=2 * forwards + 4 * k,
+            traffic=forwards + 2 * k,
+            narrowed=True,
+            fused=True,
+        )
     added = vectors(shape, 4 * k * len(batches), precision)
-    merging = Work(bytes=3 * shape.merged * f.frozen)
+    merging = _merging(shape, precision) * merged
     logits = head(shape, scored, precision, count=2 if shape.adapted else 3, traffic=14)
     return layers + added + merging + logits * k
+
+
+def _computed_again(shape: Architecture) -> float:
+    """Return the part of $W$ that recomputing the layers multiplies by.
+
+    Torch stops at the last tensor that the backward pass needs: the input of a plain
+    layer's last product. Adapters and experts need what comes after theirs.
+    """
+    if shape.adapted or shape.experts:
+        return 1.0
+    return 1 - shape.layers * shape.feed_forward * shape.width / shape.linear
+
+
+def _merges(precision: str) -> bool:
+    """Return whether adapters are merged: not into weights of lower precision."""
+    f = FORMATS[precision]
+    return f.frozen == f.trained
+
+
+def _merging(shape: Architecture, precision: str) -> Work:
+    """Return the work of merging all adapters once."""
+    return Work(bytes=3 * shape.merged * FORMATS[precision].frozen)
 
 
 def gradient(

@@ -93,7 +93,7 @@ STORAGE = 5e9
 NODE = 8
 """GPUs of a node."""
 
-SIZES = (1, 2, 4, 8, 16, 32)
+SIZES = (1, 2, 4, 8, 16, 32, 64, 128)
 """Numbers of GPUs that a worker may have."""
 
 LINKS = {

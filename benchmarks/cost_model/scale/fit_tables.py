@@ -10,9 +10,9 @@ _MEASURED = {"forward": 1, "forward after step": assumed.RATES, "jvp": 1}
 """Passes over every sequence of a measurement."""
 
 
-def needed(count: int | None) -> str:
+def gpus(count: int | None) -> str:
     """Return a number of GPUs as a cell."""
-    return "none" if count is None else str(count)
+    return f"more than {assumed.SIZES[-1]}" if count is None else str(count)
 
 
 def print_fit() -> None:
@@ -20,37 +20,30 @@ def print_fit() -> None:
     rows = []
     for w in workers():
         s = w.shape
-        counts = (w.needed_by_jvp, w.needed, w.needed_alone, w.needed_recomputed)
+        counts = (w.needed_by_jvp, w.needed)
         sizes = [f"{s.parameters / 1e9:.4g}", f"{s.trained / 1e9:.3g}"]
-        rows.append([*w.labels, *sizes, *map(needed, counts)])
+        rows.append([*w.labels, *sizes, *map(gpus, counts)])
     head = [*LABELS, "parameters, 10⁹", "trained, 10⁹", "forward, jvp", "all passes"]
-    table([*head, "by sequence", "recomputed"], rows)
+    table(head, rows)
 
 
 def print_memory() -> None:
     """Print what takes the memory of one GPU."""
     rows = []
     for w in workers():
-        g = w.shards or assumed.SIZES[-1]
-        m = w.gradient_memory(g, alone=w.needed is None)
+        g = w.needed or assumed.SIZES[-1]
+        m = w.gradient_memory(g)
         parts = [gigabytes(x) for x in (*m, m.total, w.jvp_memory(g).total)]
-        rows.append([*w.labels, shards_cell(w), *parts])
+        rows.append([*w.labels, gpus(w.needed), *parts])
     head = [*LABELS, "GPUs", "weights", "vectors", "gathered", "merged", "activations"]
     table([*head, "head", "gradient, GB", "jvp, GB"], rows)
-
-
-def shards_cell(w: Worker) -> str:
-    """Return the GPUs of a worker, with a star if gradients go by sequence."""
-    if w.shards is None:
-        return f"more than {assumed.SIZES[-1]}"
-    return str(w.shards) + ("" if w.needed else "*")
 
 
 def print_exchange() -> None:
     """Print bytes per call, and their share of the time by link."""
     rows = []
     for w in workers():
-        g = w.shards
+        g = w.needed
         if g is None or g == 1:
             continue
         moved = (
@@ -59,7 +52,7 @@ def print_exchange() -> None:
             groups.of_vjp(w.shape, w.precision, g),
         )
         shares = [f"{100 * exchanged_share(w, g, link):.0f}%" for link in assumed.LINKS]
-        rows.append([*w.labels, shards_cell(w), *map(size, moved), *shares])
+        rows.append([*w.labels, str(g), *map(size, moved), *shares])
     table([*LABELS, "GPUs", "forward", "jvp", "gradient", *assumed.LINKS], rows)
 
 

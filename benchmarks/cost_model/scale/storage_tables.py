@@ -40,13 +40,13 @@ def print_loading() -> None:
     """Print how long workers take to load, and a shard of a jvp."""
     rows = []
     for w in workers():
-        if not w.preferred or w.shards is None:
+        if not w.preferred or w.needed is None:
             continue
         stored = 2 * w.shape.parameters
         times = [duration(n * stored / assumed.STORAGE) for n in assumed.GPUS]
         count = assumed.SHARD / assumed.RESPONSE / 1000
-        shard = pass_seconds(w, w.shards)["jvp"] * count / w.shards
-        rows.append([*w.labels, str(w.shards), size(stored), *times, duration(shard)])
+        shard = pass_seconds(w, w.needed)["jvp"] * count / w.needed
+        rows.append([*w.labels, str(w.needed), size(stored), *times, duration(shard)])
     head = [*LABELS, "GPUs", "read"]
     head += [f"{n} workers" for n in assumed.GPUS]
     table([*head, "jvp of a shard"], rows)

@@ -11,7 +11,7 @@ from benchmarks.cost_model.scale.drawing import (
     server,
     server_seconds,
 )
-from benchmarks.cost_model.scale.fit_tables import LABELS, shards_cell
+from benchmarks.cost_model.scale.fit_tables import LABELS, gpus
 from benchmarks.cost_model.scale.text import duration, gigabytes, table
 from benchmarks.cost_model.scale.workers import (
     Worker,
@@ -28,11 +28,10 @@ def print_passes() -> None:
     """Print GPU-seconds per thousand sequences, by pass."""
     rows = []
     for w in workers():
-        if w.shards is not None:
-            took = pass_seconds(w, w.shards)
-            rows.append(
-                [*w.labels, shards_cell(w), *(f"{t:.3g}" for t in took.values())]
-            )
+        if w.needed is not None:
+            took = pass_seconds(w, w.needed)
+            times = [f"{t:.3g}" for t in took.values()]
+            rows.append([*w.labels, str(w.needed), *times])
             names = list(took)
     table([*LABELS, "GPUs", *names], rows)
 
@@ -41,16 +40,16 @@ def print_measurement() -> None:
     """Print the time of a whole measurement, shared out evenly."""
     rows = []
     for w in workers():
-        g = w.shards
+        g = w.needed
         if g is None:
-            times = [f"more than {assumed.SIZES[-1]}"] * len(assumed.GPUS)
+            times = [gpus(g)] * len(assumed.GPUS)
         else:
             whole = measurement_seconds(w, g)
             times = [
                 duration(whole / n) if g <= n else f"no room: needs {g}"
                 for n in assumed.GPUS
             ]
-        rows.append([*w.labels, shards_cell(w), *times, *_with_folds(w)])
+        rows.append([*w.labels, gpus(g), *times, *_with_folds(w)])
     head = [*LABELS, "GPUs per worker", *(f"{n} GPUs" for n in assumed.GPUS)]
     most = assumed.GPUS[-1]
     table([*head, "GPUs with folds", f"{most} GPUs with folds"], rows)
@@ -60,10 +59,10 @@ def _with_folds(w: Worker) -> list[str]:
     """Return the GPUs of a worker that also has gradients of folds, and its time."""
     g = w.needed_for_folds
     if g is None:
-        return [f"more than {assumed.SIZES[-1]}"] * 2
+        return [gpus(g)] * 2
     folds = assumed.SEQUENCES / 1000 * pass_seconds(w, g)["folds"]
     whole = measurement_seconds(w, g) + assumed.CHECKPOINTS * folds
-    return [str(g) + ("" if w.needed else "*"), duration(whole / assumed.GPUS[-1])]
+    return [str(g), duration(whole / assumed.GPUS[-1])]
 
 
 def measurement_seconds(w: Worker, shards: int) -> float:
@@ -90,16 +89,16 @@ def _length_cells(w: Worker) -> list[str]:
     """Return GPUs, GPU-seconds by pass, and memory; `none` if no GPUs do."""
     draw = f"{server_seconds(w, server(w)):.3g}"
     # Where no gradient fits, the others may.
-    g = w.shards or w.needed_by_jvp
+    g = w.needed or w.needed_by_jvp
     most = g or assumed.SIZES[-1]
-    gradient = w.gradient_memory(most, alone=w.needed is None).total
+    gradient = w.gradient_memory(most).total
     memory = [gigabytes(w.jvp_memory(most).total), gigabytes(gradient)]
     if g is None:
         return ["none", draw, "none", "none", "none", *memory]
     took = pass_seconds(w, g)
-    update = f"{took['update']:.3g}" if w.shards else "none"
+    update = f"{took['update']:.3g}" if w.needed else "none"
     times = [f"{took[name]:.3g}" for name in ("forward", "jvp")]
-    return [shards_cell(w) if w.shards else str(g), draw, *times, update, *memory]
+    return [str(g), draw, *times, update, *memory]
 
 
 def print_drawing() -> None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 
 from benchmarks.cost_model.flops import (
     Architecture,
@@ -46,11 +47,9 @@ class Worker:
         """Return the tokens of a sequence, prompt included."""
         return PROMPT + self.response
 
-    def gradient_memory(
-        self, shards: int, *, alone: bool = False, vectors: int = assumed.VECTORS
-    ) -> Memory:
-        """Return the memory per GPU of a sum of gradients; `alone`: by sequence."""
-        tokens = max(self.sequence, 0 if alone else passes.TOKEN_BUDGET)
+    def gradient_memory(self, shards: int, vectors: int = assumed.VECTORS) -> Memory:
+        """Return the memory per GPU of a sum of gradients."""
+        tokens = max(self.sequence, passes.TOKEN_BUDGET)
         return gradient_memory(self.shape, tokens, vectors, self.precision, shards)
 
     def jvp_memory(self, shards: int) -> Memory:
@@ -58,17 +57,6 @@ class Worker:
         D = assumed.DIRECTIONS
         tokens = max((1 + D) * self.sequence, passes.TOKEN_BUDGET)
         return jvp_memory(self.shape, tokens, D, self.precision, shards)
-
-    def recomputed_memory(self, shards: int) -> Memory:
-        """Return the memory of a gradient that recomputes layers, which none does."""
-        return gradient_memory(
-            self.shape,
-            max(self.sequence, passes.TOKEN_BUDGET),
-            assumed.VECTORS,
-            self.precision,
-            shards,
-            recomputed=True,
-        )
 
     @property
     def needed(self) -> int | None:
@@ -78,30 +66,13 @@ class Worker:
     @property
     def needed_for_folds(self) -> int | None:
         """Return the fewest GPUs that the gradients of folds fit on as well."""
-        alone, many = self.needed is None, assumed.FOLD_VECTORS
-        return self._fewest(
-            lambda g: self.gradient_memory(g, alone=alone, vectors=many).total
-        )
-
-    @property
-    def needed_alone(self) -> int | None:
-        """Return the same if a gradient has one sequence per batch."""
-        return self._fewest(lambda g: self.gradient_memory(g, alone=True).total)
-
-    @property
-    def needed_recomputed(self) -> int | None:
-        """Return the same if a gradient recomputed its layers."""
-        return self._fewest(lambda g: self.recomputed_memory(g).total)
+        many = assumed.FOLD_VECTORS
+        return self._fewest(lambda g: self.gradient_memory(g, many).total)
 
     @property
     def needed_by_jvp(self) -> int | None:
         """Return the fewest GPUs that forward and jvp fit on."""
         return self._fewest(lambda g: 0.0)
-
-    @property
-    def shards(self) -> int | None:
-        """Return the GPUs of the worker whose seconds are predicted."""
-        return self.needed or self.needed_alone
 
     def _fewest(self, of_gradient: Callable[[int], float]) -> int | None:
         for g in assumed.SIZES:
@@ -113,9 +84,12 @@ class Worker:
         """Return the work of each pass over a thousand sequences, all GPUs together."""
         shape, precision = self.shape, self.precision
         some = self.lengths(_SOME)
-        alone = self.needed is None
-        batches = list(some.alone() if alone else some.batches(passes.TOKEN_BUDGET))
+        batches = list(some.batches(passes.TOKEN_BUDGET))
+        grouped = shards > 1
         D, k = assumed.DIRECTIONS, assumed.FOLD_GRADIENTS
+        vjp = partial(
+            passes.vjp, shape, batches, some.scored, precision, grouped=grouped
+        )
         forward = groups.of_forward(shape, precision, shards)
         each = {
             "forward": (passes.forward(shape, some, precision), forward),
@@ -124,15 +98,15 @@ class Worker:
                 forward,
             ),
             "jvp": (
-                passes.jvp(shape, some, precision, D),
+                passes.jvp(shape, some, precision, D, grouped=grouped),
                 groups.of_jvp(shape, precision, shards, D),
             ),
             "update": (
-                passes.vjp(shape, batches, some.scored, precision, 1),
+                vjp(ways=1),
                 groups.of_vjp(shape, precision, shards),
             ),
             "folds": (
-                passes.vjp(shape, batches, some.scored, precision, k),
+                vjp(ways=k),
                 groups.of_vjp(shape, precision, shards, k),
             ),
         }

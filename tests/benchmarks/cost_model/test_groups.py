@@ -1,10 +1,13 @@
 """Memory of one GPU of a worker, and what the processes of a group exchange."""
 
+from dataclasses import replace
+
 import pytest
 
 from benchmarks.cost_model.flops import decoder, gradient_memory, groups, jvp_memory
 from benchmarks.cost_model.flops.memory import CHUNK_COPIES
 from benchmarks.cost_model.flops.parts import HEAD_CHUNK
+from benchmarks.cost_model.flops.passes import TOKEN_BUDGET
 from benchmarks.cost_model.scale import assumptions as assumed
 from benchmarks.cost_model.scale.workers import pass_seconds, workers
 
@@ -36,17 +39,35 @@ def test_memory_is_weights_vectors_and_what_a_backward_pass_keeps(shape):
     assert found.total == sum(found)
 
 
-def test_a_group_divides_weights_and_vectors_and_nothing_else(shape):
+def test_a_group_divides_weights_and_vectors_and_gathers_layers(shape):
     one, four = (
         gradient_memory(shape, 64, vectors=3, precision="float32", shards=g)
         for g in (1, 4)
     )
     assert four.weights == one.weights / 4
     assert four.vectors == one.vectors / 4
-    assert four.activations == one.activations
     # Both layers are gathered, with the gradients of both.
     gathered = 4 * (shape.parameters + shape.trained)
     assert four.gathered == pytest.approx(gathered)
+
+
+def test_a_group_keeps_the_inputs_of_layers_and_merges_no_adapters(shape):
+    """With the inside of one layer and its gradients, divided by no GPUs."""
+    two, four = (gradient_memory(shape, 64, 3, "float64", shards=g) for g in (2, 4))
+    layer = 8 * 10 + 2 * (10 + 2 * 5) + 4 * 30
+    assert two.activations == four.activations == 8 * 64 * (2 * 10 + 2 * layer)
+    assert two.merged == 0
+
+
+def test_one_process_recomputes_rows_beyond_the_budget(shape):
+    shape = replace(shape, layers=20)
+    whole, more = TOKEN_BUDGET, TOKEN_BUDGET + 1
+    within = gradient_memory(shape, whole, 3, "float32")
+    beyond = gradient_memory(shape, more, 3, "float32")
+    assert within == gradient_memory(shape, whole, 3, "float32", recomputed=False)
+    assert beyond == gradient_memory(shape, more, 3, "float32", recomputed=True)
+    assert beyond.activations < within.activations
+    assert beyond.merged == within.merged
 
 
 def test_mixed_precision_holds_two_bytes_per_frozen_weight_and_merges_none():
@@ -97,9 +118,25 @@ def test_the_fewest_gpus_of_a_worker_fit_and_half_of_them_do_not():
 
 def test_activations_that_do_not_fit_are_not_helped_by_more_gpus():
     w = named("Llama-3.1-70B", "LoRA", "mixed")
-    assert w.gradient_memory(32).activations > assumed.MEMORY
-    assert w.needed is None
-    assert w.needed_alone is not None
+    assert w.needed is not None
+    long = replace(w, response=32768)
+    assert long.gradient_memory(assumed.SIZES[-1]).activations > assumed.MEMORY
+    assert long.needed is None
+    assert long.needed_by_jvp is not None
+
+
+@pytest.mark.parametrize("trained", ["LoRA", "full"])
+def test_a_group_computes_one_forward_more_for_each_gradient(trained):
+    w = named("Qwen2.5-7B", trained, "float32")
+    alone, group = w.passes(1), w.passes(2)
+    forward = 2 * 1000 * w.sequence * w.shape.linear
+    if trained == "full":
+        # The last product of a layer is not computed again.
+        forward -= 2 * 1000 * w.sequence * 28 * 3584 * 18944
+    for name, times in (("forward", 0), ("jvp", 0), ("update", 1), ("folds", 3)):
+        more = group[name].flop - alone[name].flop
+        # Attention, and adapters that are not merged, are a tenth.
+        assert times * forward <= more <= 1.1 * times * forward
 
 
 def test_a_slower_link_adds_its_seconds_and_no_others():

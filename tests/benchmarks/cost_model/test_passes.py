@@ -119,6 +119,22 @@ def test_flop_of_every_pass_are_those_that_torch_counts(policy, rollouts):
     assert {n: e for n, e in off.items() if abs(e) > 1 / 12} == {}
 
 
+@pytest.mark.parametrize("ways", [1, 3])
+def test_flop_of_layers_that_are_computed_again_are_those_that_torch_counts(
+    policy, rollouts, ways
+):
+    """Every row is longer than the budget; one forward more per backward pass."""
+    shape, x = architecture_of(policy), Lengths.of(pairs(rollouts))
+    values = np.random.default_rng(0).normal(size=(ways, 2, rollouts.tokens))
+    weights = [GradientWeights(*each) for each in values]
+    flop = counted(lambda: passes.vjps(policy, rollouts, weights, budget=1))
+    told = costs.vjp(shape, x.alone(), x.scored, "float32", ways, budget=1)
+    kept = costs.vjp(shape, x.alone(), x.scored, "float32", ways)
+    assert told.flop == pytest.approx(flop, rel=0.08)
+    # The check tells one from the other.
+    assert kept.flop < 0.9 * flop
+
+
 @pytest.mark.parametrize("adapted", [False, True], ids=["whole", "adapters"])
 def test_flop_of_a_mixture_are_those_of_the_chosen_experts(adapted):
     # Not only two layers: the first has no gradient of its input if it is frozen.
