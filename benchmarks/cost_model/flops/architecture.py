@@ -2,6 +2,9 @@
 
 from dataclasses import dataclass
 
+HEAD_CHUNK = 16 << 20
+"""Bytes of one chunk of logits, as `VocabularyHead` has it on a processor."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Architecture:
@@ -45,6 +48,9 @@ class Architecture:
 
     chosen: int = 1
     """$K$, experts that a token goes through."""
+
+    head_chunk: int = HEAD_CHUNK
+    """Bytes of logits that the head makes at once, which the device decides."""
 
     @property
     def attention_weights(self) -> int:

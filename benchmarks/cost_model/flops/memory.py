@@ -4,7 +4,6 @@ from typing import NamedTuple
 
 from benchmarks.cost_model.flops.architecture import Architecture
 from benchmarks.cost_model.flops.groups import layer_bytes, root_bytes
-from benchmarks.cost_model.flops.parts import HEAD_CHUNK
 from benchmarks.cost_model.flops.passes import TOKEN_BUDGET
 from benchmarks.cost_model.flops.precision import FORMATS
 from benchmarks.cost_model.flops.work import Number
@@ -152,4 +151,4 @@ def _head(shape: Architecture, precision: str, others: int) -> float:
     """Return the head's memory, with `others` whole tensors besides its weight."""
     held = FORMATS[precision].frozen if shape.adapted else FORMATS[precision].trained
     copies = others + (1 if held < 4 else 0)
-    return float(CHUNK_COPIES * HEAD_CHUNK + 4 * copies * shape.head)
+    return float(CHUNK_COPIES * shape.head_chunk + 4 * copies * shape.head)

@@ -12,9 +12,6 @@ from benchmarks.cost_model.flops.lengths import Padded
 from benchmarks.cost_model.flops.precision import FORMATS, Formats
 from benchmarks.cost_model.flops.work import Number, Work
 
-HEAD_CHUNK = 16 << 20
-"""Bytes of one chunk of logits, as `VocabularyHead` has it."""
-
 QUERY_CHUNK = 256
 """Queries that attention computes at once, without the keys after all of them."""
 
@@ -104,18 +101,17 @@ def head(
     count: Number,
     traffic: Number,
     copies: int = 1,
-    chunk_bytes: int = HEAD_CHUNK,
 ) -> Work:
     r"""Return the head's work: $2pnCV$ FLOP, $b(mnV + pVC\,n/n_\text{chunk})$ bytes.
 
     Of $p$ products (`count`), with logits that are gone over $m$ times (`traffic`). A
-    chunk is as many tokens as have 16 MB of logits, for all `copies` together; the
-    weight is read again for each. It computes in float32 at least.
+    chunk is as many tokens as have `head_chunk` bytes of logits, for all `copies`
+    together; the weight is read again for each. It computes in float32 at least.
     """
     f = FORMATS[precision]
     C, V = shape.width, shape.vocabulary
     b = max(f.values, 4)
-    chunk = max(1, chunk_bytes // (V * b * copies))
+    chunk = max(1, shape.head_chunk // (V * b * copies))
     chunks = -(-scored // chunk)
     moved = b * (traffic * scored * V + count * chunks * V * C)
     return Work(bytes=moved) + products(f, 2 * count * scored * C * V, b)

@@ -109,6 +109,9 @@ node, which a ring through all nodes shares.
 """
 
 GPUS = (8, 64, 512)
+HEAD_CHUNK = 256 << 20
+"""Bytes of one chunk of logits, as `VocabularyHead` has it on a GPU."""
+
 SHARD, FAN_IN = 1 << 16, 8
 """Response tokens of a shard of a sum, and sums that are added up at once."""
 
@@ -117,7 +120,8 @@ def shapes() -> Iterator[tuple[str, str, Architecture]]:
     """Yield each model with each way to train it."""
     for name, sizes in MODELS.items():
         for trained, rank in (("LoRA", RANK), ("full", None)):
-            yield name, trained, decoder(**sizes, rank=rank)  # type: ignore[arg-type]
+            shape = decoder(**sizes, rank=rank)  # type: ignore[arg-type]
+            yield name, trained, replace(shape, head_chunk=HEAD_CHUNK)
 
 
 def machine(precision: str, shards: int = 1, link: str | None = None) -> Machine:

@@ -127,14 +127,9 @@ def print_head() -> None:
         if w.precision != "bfloat16":
             continue
         machine = assumed.machine(w.precision)
-        cells = [f"{pass_seconds(w, 1)['forward']:.3g}"]
-        for chunk in (parts.HEAD_CHUNK, 16 * parts.HEAD_CHUNK):
-            head = parts.head(
-                w.shape, n, w.precision, count=1, traffic=6, chunk_bytes=chunk
-            )
-            cells.append(f"{seconds(machine, w.shape, head):.3g}")
+        head = parts.head(w.shape, n, w.precision, count=1, traffic=6)
         narrow = Work(flop=head.single, bytes=head.bytes)
-        cells.append(f"{seconds(machine, w.shape, narrow):.3g}")
-        rows.append([w.name, *cells])
-    head_names = ["model", "forward", "head, chunks of 16 MB", "of 256 MB"]
-    table([*head_names, "of 256 MB, products in bfloat16"], rows)
+        times = [pass_seconds(w, 1)["forward"]]
+        times += [seconds(machine, w.shape, work) for work in (head, narrow)]
+        rows.append([w.name, *(f"{t:.3g}" for t in times)])
+    table(["model", "forward", "head", "head, products in bfloat16"], rows)

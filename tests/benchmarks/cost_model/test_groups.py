@@ -5,8 +5,8 @@ from dataclasses import replace
 import pytest
 
 from benchmarks.cost_model.flops import decoder, gradient_memory, groups, jvp_memory
+from benchmarks.cost_model.flops.architecture import HEAD_CHUNK
 from benchmarks.cost_model.flops.memory import CHUNK_COPIES
-from benchmarks.cost_model.flops.parts import HEAD_CHUNK
 from benchmarks.cost_model.flops.passes import TOKEN_BUDGET
 from benchmarks.cost_model.scale import assumptions as assumed
 from benchmarks.cost_model.scale.workers import pass_seconds, workers

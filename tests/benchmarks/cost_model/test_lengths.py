@@ -5,12 +5,14 @@ import pytest
 import torch
 
 from benchmarks.cost_model.flops import Lengths
+from benchmarks.cost_model.flops.architecture import HEAD_CHUNK
 from benchmarks.cost_model.flops.lengths import pairs
-from benchmarks.cost_model.flops.parts import HEAD_CHUNK, QUERY_CHUNK
+from benchmarks.cost_model.flops.parts import QUERY_CHUNK
 from benchmarks.cost_model.flops.passes import TOKEN_BUDGET
 from benchmarks.cost_model.flops.sampling import CACHED_TOKENS
+from benchmarks.cost_model.scale import assumptions
 from entrometer.passes import TOKEN_BUDGET as PASSES_BUDGET
-from entrometer.passes import VocabularyHead, batches
+from entrometer.passes import batches, head
 from entrometer.policy import attention_tangents, sample, tiny_policy
 
 
@@ -48,7 +50,8 @@ def test_expected_lengths_are_quantiles_of_those_seen():
 
 def test_constants_are_those_of_the_passes():
     assert TOKEN_BUDGET == PASSES_BUDGET
-    assert VocabularyHead(torch.zeros(2, 2)).chunk_bytes == HEAD_CHUNK
+    assert head._CHUNK_BYTES["cpu"] == HEAD_CHUNK
+    assert head._LARGE_CHUNK_BYTES == assumptions.HEAD_CHUNK
     assert attention_tangents._MOST_QUERIES == QUERY_CHUNK
     settings = inspect.signature(sample).parameters
     assert settings["batch_tokens"].default == CACHED_TOKENS

@@ -201,7 +201,7 @@ def test_bytes_are_halved_by_half_the_precision_but_for_the_head(policy):
 def test_a_head_reads_its_weight_again_for_every_chunk(policy):
     shape = architecture_of(policy)
     weight = 4 * shape.vocabulary * shape.width
-    chunk = parts.HEAD_CHUNK // (4 * shape.vocabulary)
+    chunk = shape.head_chunk // (4 * shape.vocabulary)
     one, two = (
         parts.head(shape, n, "float32", count=1, traffic=0).bytes
         for n in (chunk, chunk + 1)
