@@ -11,6 +11,7 @@ from contextlib import ExitStack
 import torch
 from torch import Tensor
 from torch._C import _functorch
+from torch.distributed.tensor import DTensor
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_iter
@@ -53,6 +54,8 @@ class SecondDevice:
 
 def where(x):
     """Device of a tensor, as a user would be told."""
+    if isinstance(x, DTensor):
+        return where(x._local_tensor)
     # Inside jvp and vmap the storage is that of the innermost tensor.
     while _functorch.is_functorch_wrapped_tensor(x):
         x = _functorch.get_unwrapped(x)
@@ -68,6 +71,8 @@ def _real_device(x):
 
 
 def _place(x, device):
+    if isinstance(x, DTensor):
+        x = x._local_tensor
     while _functorch.is_functorch_wrapped_tensor(x):
         x = _functorch.get_unwrapped(x)
     x.untyped_storage().pretended = device

@@ -45,7 +45,7 @@ def _compared(kept: Kept, subject: Subject) -> tuple[list[Check], dict[str, Any]
     checks, figures = [], {}
     work = [(verb, "float64") for verb in subject.verbs] + [("measure", "float32")]
     for verb, precision in work:
-        arguments = command(checkpoint, verb, precision, subject.settings)
+        arguments = subject.command(checkpoint, verb, precision)
         names = [f"{subject.name}-{verb}-{precision}-{g}" for g in GROUPS]
         runs = [
             kept.once(name, partial(measured, g=g, arguments=arguments))
@@ -76,7 +76,7 @@ def _made(subject: Subject, folder: Path) -> dict[str, Any]:
 
 def _on_ray(kept: Kept, subject: Subject, checkpoint: Path) -> list[Check]:
     """A group of two as one worker on Ray, against one process."""
-    arguments = command(checkpoint, "measure", "float64", subject.settings)
+    arguments = subject.command(checkpoint, "measure", "float64")
     cluster = ("--engine", "ray", "--workers", "1", "--model-shards", "2")
     name = f"{subject.name}-ray"
     kept.once(name, partial(measured, g=1, arguments=[*arguments, *cluster]))

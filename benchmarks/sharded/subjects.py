@@ -44,6 +44,13 @@ class Subject:
 
     verbs: Sequence[str]
     settings: Sequence[str] = ()
+    measure: Sequence[str] = ()
+    """Further ones of that verb."""
+
+    def command(self, checkpoint: Path, verb: str, precision: str) -> list[str]:
+        """Return the arguments of one measurement."""
+        own = self.measure if verb == "measure" else ()
+        return command(checkpoint, verb, precision, (*self.settings, *own))
 
 
 def command(
@@ -87,6 +94,7 @@ def _smollm2(folder: Path) -> Path:
 
 
 def _reference(folder: Path) -> Path:
+    write_prompts(folder)
     return REFERENCE / "checkpoint-8"
 
 
@@ -100,10 +108,10 @@ def subjects(folder: Path) -> list[Subject]:
         return rewarded(folder / name / "prompts.jsonl")
 
     every = tuple(_OWN)
-    adapter = ("--max-tokens", "12", "--policy", "smollm2", "--split", "train")
+    adapted = (*own("smollm2-lora"), "--policy", "smollm2")
     return [
         Subject("mixture", _mixture, every, own("mixture")),
-        Subject("smollm2-lora", _reference, every, adapter),
+        Subject("smollm2-lora", _reference, every, adapted, LARGE),
         # Gradients by fold and removals of all parameters in float64 would not fit.
-        Subject("smollm2", _smollm2, ("measure",), (*own("smollm2"), *LARGE)),
+        Subject("smollm2", _smollm2, ("measure",), own("smollm2"), LARGE),
     ]
