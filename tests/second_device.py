@@ -51,6 +51,13 @@ class SecondDevice:
     def __exit__(self, *error):
         self._stack.close()
 
+    def functions(self):
+        """Return a context that sees what Python asks of a device.
+
+        For code that runs in a backward pass, which leaves that part of this context.
+        """
+        return _Functions(self)
+
 
 def where(x):
     """Device of a tensor, as a user would be told."""
@@ -68,6 +75,13 @@ def where(x):
 def _real_device(x):
     with torch._C.DisableTorchFunction():
         return x.device
+
+
+def placed(x, device):
+    """Return a new tensor of the CPU as one of a device."""
+    if device.type == DEVICE.type:
+        _place(x, DEVICE)
+    return x
 
 
 def _place(x, device):
