@@ -56,3 +56,17 @@ def test_a_response_alone_has_no_advantage():
 def test_the_clip_is_plain():
     own = [0.0] * 7 + [-1.3]
     same(alphas("qae", tables_of(r=1.3)), scaled([[x, 0.0] for x in own]))
+
+
+def test_equal_rewards_are_equal_at_any_length():
+    rows, T = 4, 50
+    own = hand(
+        p=[[0.5] * T] * rows,
+        A=[[0.1]] * 3 + [[-0.3]],
+        mask=[[k < length for k in range(T)] for length in (7, 49, 50, 3)],
+    )
+    alpha = intervention("qae").coefficients(own).alpha
+    # A mean over 7 or 49 tokens is not 0.1 to the last bit.
+    assert not alpha[:3].any()
+    assert alpha[3, :3].all()
+    assert not intervention("pass-at-k").coefficients(own).alpha.any()

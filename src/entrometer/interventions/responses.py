@@ -4,7 +4,6 @@
 
 from collections.abc import Iterator
 
-import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
@@ -43,5 +42,9 @@ def group_members(tables: TokenTables) -> Iterator[Bool[Tensor, " B"]]:
 
 
 def response_advantages(tables: TokenTables) -> Float[Tensor, " B"]:
-    """Return the advantage of each response, as the mean over its counted tokens."""
-    return torch.squeeze(response_mean(tables.A, tables), dim=1)
+    """Return the mean advantage over the counted tokens of each response, else 0."""
+    first = tables.mask.long().argmax(dim=1, keepdim=True)
+    A = tables.A.where(tables.mask, 0.0).gather(1, first)
+    # Exactly the advantage of the response if all its tokens have the same: a mean
+    # would round it by its length, and equal rewards would differ.
+    return (A + response_mean(tables.A - A, tables)).squeeze(1)
