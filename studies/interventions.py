@@ -13,18 +13,20 @@ from entrometer.experiments.compare import COMPARE
 from entrometer.experiments.compare.config import CompareConfig
 from studies.collected import checkpoints, collected
 from studies.interventions_tables import tables
+from studies.losses import LOSSES
 
 HERE = Path(__file__).parent / "interventions"
 
 
 def config(update: str, minibatch: str) -> CompareConfig:
-    """All interventions on one batch at each of four checkpoints."""
+    """The interventions on one batch at each of four checkpoints."""
     return CompareConfig(
         checkpoints=checkpoints(8, 24, 40, 56),
         updates=(update,),
         minibatches=(minibatch,),
         policy="smollm2",
         level="easy",
+        interventions=LOSSES,
         batches=1,
     )
 

@@ -21,8 +21,9 @@ from entrometer.experiments.compare import COMPARE
 from entrometer.experiments.compare.config import CompareConfig
 from entrometer.experiments.influence import INFLUENCE
 from entrometer.experiments.influence.config import InfluenceConfig
-from entrometer.interventions import intervention, intervention_names
+from entrometer.interventions import intervention
 from studies.collected import checkpoints, collected
+from studies.losses import LOSSES
 from studies.next_batches_tables import committed, tables
 
 HERE = Path(__file__).parent / "next-batches"
@@ -49,7 +50,7 @@ def compared(step: int) -> tuple[str, ...]:
     backward pass over every batch.
     """
     found = []
-    for name in intervention_names():
+    for name in LOSSES:
         remedy = intervention(name).remedy
         if not remedy.on_policy or remedy.needs:
             continue

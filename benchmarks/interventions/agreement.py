@@ -29,7 +29,15 @@ ACTING = {
         "entrocraft:upper_start=9,upper_end=9",
         "entrocraft:upper_start=9,upper_end=9,lower_start=9,lower_end=9",
     ],
+    "bapo": ["bapo:share=0.6", "bapo:share=0.3,lower_start=0.2,lower_end=0.5"],
+    "dppo": ["dppo:low=0.05,high=0.4", "dppo:high=inf,cap=2"],
     "frontier": ["frontier:price=2"],
+    "gspo": ["gspo:low=0.2,high=0.1"],
+    "kl-reference": ["kl-reference:form=1", "kl-reference:form=2,beta=0.3"],
+    "mis": ["mis:least=0.3,most=20"],
+    "negative-filter": ["negative-filter:keep=0.5"],
+    "qae": ["qae:level=0.75"],
+    "stapo": ["stapo:unlikely=0.2", "stapo:unlikely=0.2,level=0.3"],
     "kl-cov": ["kl-cov:rho=0.1,beta=0.3"],
     "negative-reinforced": ["negative-reinforced:positive=0"],
     "positive-only": ["positive-only:negative=0.5"],
@@ -70,16 +78,19 @@ def random_tables(seed: int, B: int, *, spread: float) -> TokenTables:
     rewards = (rewards < 0.3).double().reshape(-1, GROUP)
     A = (rewards - rewards.mean(dim=1, keepdim=True)).reshape(B, 1)
     lengths = torch.randint(1, T + 1, (B, 1), generator=generator)
+    S_old = S_old if spread else S
     return TokenTables(
         S=S,
         H=H,
-        S_old=S_old if spread else S,
+        S_old=S_old,
         A=A.expand(B, T).clone(),
         mask=torch.arange(T) < lengths,
         group=torch.arange(B) // GROUP,
         length_limit=LIMIT,
         concentration=(p**2 * (log_p + H[..., None])).sum(dim=-1),
         influence=(normal(B, T), normal(B, T)),
+        S_engine=S_old - 0.3 * normal(B, T),
+        S_ref=S - 0.3 * normal(B, T),
         seed=seed,
         progress=0.25,
     )
@@ -104,6 +115,8 @@ def as_batch(tables: TokenTables) -> Batch:
         C=array(tables.concentration),
         I_h=array(I_h),
         I_J=array(I_J),
+        S_engine=array(tables.S_engine),
+        S_ref=array(tables.S_ref),
         progress=tables.progress,
     )
 

@@ -7,7 +7,7 @@ before the mean: $-\partial\ell/\partial S$ and $-\partial\ell/\partial H$.
 # Axes: B responses, T tokens of a response. Off the mask tables hold 0.
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -31,6 +31,8 @@ class Batch:
     C: Table
     I_h: Table
     I_J: Table
+    S_engine: Table
+    S_ref: Table
     progress: float
 
     @property
@@ -228,24 +230,187 @@ def frontier(b: Batch, *, price: float, low: float, high: float) -> Pulls:
     return alone(np.where(kept, surrogate(b, low, high), 0.0))
 
 
+def response_sum(b: Batch, x: Table) -> Table:
+    total: Table = np.where(b.mask, x, 0.0).sum(axis=1, keepdims=True)
+    return total
+
+
+def lengths(b: Batch) -> Table:
+    T: Table = b.mask.sum(axis=1, keepdims=True).astype(np.float64)
+    return T
+
+
+def gspo(b: Batch, *, low: float, high: float) -> Pulls:
+    s = np.exp(response_sum(b, b.S - b.S_old) / lengths(b))
+    stopped = ((b.A > 0) & (s > 1 + high)) | ((b.A < 0) & (s < 1 - low))
+    return alone(np.where(stopped, 0.0, s * b.A))
+
+
+def gmpo(b: Batch, *, low: float, high: float) -> Pulls:
+    log_r = b.S - b.S_old
+    bounded = np.where(
+        b.A > 0, np.minimum(log_r, high), np.where(b.A < 0, np.maximum(log_r, -low), 0)
+    )
+    rho = np.exp(response_sum(b, bounded) / lengths(b))
+    return alone(np.where(bounded == log_r, rho * b.A, 0.0))
+
+
+def vespo(
+    b: Batch,
+    *,
+    k_positive: float,
+    lambda_positive: float,
+    k_negative: float,
+    lambda_negative: float,
+) -> Pulls:
+    w = np.exp(response_sum(b, b.S - b.S_old))
+    right = w**k_positive * np.exp(lambda_positive * (1 - w))
+    wrong = w**k_negative * np.exp(lambda_negative * (1 - w))
+    return alone(np.where(b.A > 0, right, wrong) * b.A)
+
+
+def dppo(b: Batch, *, low: float, high: float, cap: float) -> Pulls:
+    moved = np.exp(b.S) - np.exp(b.S_old)
+    far = np.where(b.A > 0, moved > high, -moved > low)
+    return alone(np.where(far, 0.0, np.minimum(b.r, cap) * b.A))
+
+
+def entropy_advantage(
+    b: Batch, *, alpha: float, kappa: float, low: float, high: float
+) -> Pulls:
+    added = np.minimum(alpha * b.H, np.abs(b.A) / kappa)
+    return alone(surrogate(replace(b, A=b.A + added), low, high))
+
+
+def repo(b: Batch, *, zeta: float, low: float, high: float) -> Pulls:
+    weight = np.where(b.A > 0, 1 - zeta * b.S, np.maximum(0.0, 1 + zeta * b.S))
+    return alone(weight * surrogate(b, low, high))
+
+
+def stapo(b: Batch, *, unlikely: float, level: float, low: float, high: float) -> Pulls:
+    certain = np.quantile(b.H[b.mask], level) > b.H
+    spurious = (b.A > 0) & (b.p < unlikely) & certain
+    return alone(np.where(spurious, 0.0, surrogate(b, low, high)))
+
+
+def qae(b: Batch, *, level: float, low: float, high: float) -> Pulls:
+    A = b.A.copy()
+    for g in np.unique(b.group):
+        own = b.group == g
+        A[own] -= np.quantile(b.A[own, 0], level)
+    # NumPy interpolates equal rewards with round-off.
+    A[np.abs(A) < 1e-12] = 0.0
+    return alone(surrogate(replace(b, A=A), low, high))
+
+
+def pass_at_k(b: Batch, *, low: float, high: float) -> Pulls:
+    A = np.zeros_like(b.A)
+    for g in np.unique(b.group):
+        own = np.flatnonzero(b.group == g)
+        second, first = np.sort(b.A[own, 0])[-2:]
+        A[own[b.A[own, 0].argmax()]] = first - second
+    return alone(surrogate(replace(b, A=A), low, high))
+
+
+def negative_filter(b: Batch, *, keep: float, low: float, high: float) -> Pulls:
+    pull = surrogate(b, low, high)
+    for i, row in enumerate(b.mask):
+        kept = largest(-b.S[i], row, max(1, int(keep * row.sum())))
+        pull[i] = np.where((b.A[i] < 0) & ~kept, 0.0, pull[i])
+    return alone(pull)
+
+
+def aspo(b: Batch, *, low: float, high: float, cap: float) -> Pulls:
+    size = np.where(b.A > 0, 1 / b.r, b.r)
+    return alone(np.where(clipped(b, low, high), 0.0, np.minimum(size, cap) * b.A))
+
+
+def bapo(
+    b: Batch,
+    *,
+    share: float,
+    lower_start: float,
+    lower_end: float,
+    lower_step: float,
+    upper_start: float,
+    upper_end: float,
+    upper_step: float,
+) -> Pulls:
+    lowers = [lower_start]
+    while lowers[-1] < lower_end:
+        lowers.append(min(lowers[-1] + lower_step, lower_end))
+    uppers = [upper_start]
+    while uppers[-1] < upper_end:
+        uppers.append(min(uppers[-1] + upper_step, upper_end))
+    right, wrong = b.mask & (b.A > 0), b.mask & (b.A < 0)
+    tried = [(c, uppers[0]) for c in lowers] + [(lowers[-1], c) for c in uppers[1:]]
+    for lower, upper in tried:
+        P = (np.minimum(b.r, upper) * b.A)[right].sum()
+        N = -(np.maximum(b.r, lower) * b.A)[wrong].sum()
+        if share * (P + N) <= P:
+            break
+    return alone(surrogate(b, 1 - lower, upper - 1))
+
+
+def tis(b: Batch, *, cap: float, low: float, high: float) -> Pulls:
+    weight = np.minimum(np.exp(b.S_old - b.S_engine), cap)
+    return alone(weight * surrogate(b, low, high))
+
+
+def within(weight: Table, least: float, most: float) -> Table:
+    return np.where((least <= weight) & (weight <= most), weight, 0.0)
+
+
+def icepop(b: Batch, *, least: float, most: float, low: float, high: float) -> Pulls:
+    weight = within(np.exp(b.S_old - b.S_engine), least, most)
+    return alone(weight * surrogate(b, low, high))
+
+
+def mis(b: Batch, *, least: float, most: float, low: float, high: float) -> Pulls:
+    weight = within(np.exp(response_sum(b, b.S_old - b.S_engine)), least, most)
+    return alone(weight * surrogate(b, low, high))
+
+
+def kl_reference(b: Batch, *, beta: float, form: int, low: float, high: float) -> Pulls:
+    d = b.S - b.S_ref
+    slope = {1: np.ones_like(d), 2: d, 3: 1 - np.exp(-d)}[form]
+    return alone(surrogate(b, low, high) - beta * slope)
+
+
 BY_HAND: dict[str, Callable[..., Pulls]] = {
     "adaptive-bonus": adaptive_bonus,
+    "aspo": aspo,
+    "bapo": bapo,
     "ce-gppo": ce_gppo,
     "cispo": cispo,
     "clip-b": clip_b,
     "clip-cov": clip_cov,
     "clip-higher": dr_grpo,
     "clip-v": clip_v,
+    "dppo": dppo,
     "dr-grpo": dr_grpo,
     "entrocraft": entrocraft,
+    "entropy-advantage": entropy_advantage,
     "entropy-bonus": entropy_bonus,
     "frontier": frontier,
+    "gmpo": gmpo,
     "grpo": grpo,
+    "gspo": gspo,
     "high-entropy": high_entropy,
+    "icepop": icepop,
     "kl-cov": kl_cov,
+    "kl-reference": kl_reference,
+    "mis": mis,
+    "negative-filter": negative_filter,
     "negative-reinforced": negative_reinforced,
+    "pass-at-k": pass_at_k,
     "positive-only": positive_only,
+    "qae": qae,
+    "repo": repo,
     "sapo": sapo,
+    "stapo": stapo,
     "stare": stare,
     "steer": steer,
+    "tis": tis,
+    "vespo": vespo,
 }

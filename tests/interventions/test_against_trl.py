@@ -17,7 +17,13 @@ from tests.interventions.ratio_tables import random_tables
 from tests.training.toy import quietly
 
 LIMIT = 12
-NAMES = [name for name in intervention_names() if intervention(name).remedy.trl]
+# Not those whose tables TRL has only with a server or a reference model.
+NAMES = [
+    name
+    for name in intervention_names()
+    if intervention(name).remedy.trl
+    and not {"S_engine", "S_ref"} & {*intervention(name).remedy.needs}
+]
 
 
 @pytest.fixture(scope="module")
@@ -100,6 +106,7 @@ def by_trl(trainer, tables):
             "advantages": tables.A[:, 0],
             "old_per_token_logps": tables.S_old,
             "num_items_in_batch": lengths.sum().double(),
+            "ref_per_token_logps": tables.S_ref,
         },
     )
     dS, dH = torch.autograd.grad(
@@ -109,6 +116,7 @@ def by_trl(trainer, tables):
         # Of the loss of a token: the length of its response, or the tokens of all.
         "sapo": lengths[:, None] * tables.count,
         "cispo": lengths.sum() / trainer.args.steps_per_generation,
+        "vespo": lengths.sum() / trainer.args.steps_per_generation,
     }.get(trainer.loss_type)
     if divisor is not None:
         dS = dS * divisor / (tables.count * tables.length_limit)
@@ -150,6 +158,8 @@ def test_pulls_are_those_of_trl(make_trainer, name):
         "cispo:high=0.28",
         "sapo:tau_positive=0.7,tau_negative=3",
         "high-entropy:rho=0.5",
+        "gspo:low=0.05,high=0.1",
+        "vespo:k_positive=1,lambda_positive=0.5,k_negative=2,lambda_negative=4",
     ],
 )
 def test_settings_do_what_they_do_in_trl(make_trainer, text):
@@ -157,6 +167,26 @@ def test_settings_do_what_they_do_in_trl(make_trainer, text):
     tables = batch(7, spread=0.6)
     ours = agree(trainer, text, tables)
     assert not torch.equal(ours.alpha, intervention("dr-grpo").coefficients(tables)[0])
+
+
+@pytest.mark.parametrize("beta", [0.001, 0.5])
+def test_form_3_of_the_penalty_is_that_of_trl(make_trainer, beta):
+    text = f"kl-reference:beta={beta}"
+    # With `beta` in its config the trainer would load a reference model.
+    trainer = make_trainer(**keywords(text) | {"beta": 0.0})
+    trainer.beta = keywords(text)["beta"]
+    for seed, spread in enumerate([0.0, 0.4]):
+        tables = batch(seed, spread=spread)
+        S_ref = batch(seed + 9, spread=0.0).S
+        agree(trainer, text, replace(tables, S_ref=S_ref))
+
+
+def test_luspo_of_trl_is_gspo_times_the_length_limit(make_trainer):
+    line = keywords("gspo:low=0.05,high=0.1") | {"loss_type": "luspo"}
+    tables = batch(3, spread=0.4)
+    ours = intervention("gspo:low=0.05,high=0.1").coefficients(tables).alpha
+    its = by_trl(make_trainer(**line), tables).alpha
+    torch.testing.assert_close(its, LIMIT * ours, rtol=1e-10, atol=1e-13)
 
 
 def test_the_adaptive_bonus_moves_as_in_trl(make_trainer):

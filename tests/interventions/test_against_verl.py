@@ -32,7 +32,8 @@ ALL = "clip-cov:rho=1,lower=0.2,upper=0.9"
 TEXTS = [
     {"clip-cov": ALL, "kl-cov": "kl-cov:rho=0.1"}.get(name, name)
     for name in intervention_names()
-    if intervention(name).remedy.verl
+    # Not those whose weights are made before verl's losses.
+    if intervention(name).remedy.verl and not intervention(name).remedy.needs
 ]
 OTHERS = [
     "clip-higher:low=0.1,high=0.6",
@@ -41,6 +42,9 @@ OTHERS = [
     "cispo:low=0.2,high=0.28",
     "sapo:tau_positive=0.7,tau_negative=3",
     "clip-cov:rho=1,lower=0.5,low=0.2,high=0.2",
+    "gspo:low=0.05,high=0.1",
+    "gmpo:low=0.1,high=0.2",
+    "dppo:low=0.05,high=0.3,cap=2",
 ]
 
 
@@ -75,8 +79,12 @@ def answers(tmp_path_factory):
     cases = []
     for text, tables in CASES.values():
         own = intervention(text)
-        # GRPO's advantages are scaled before they reach the loss of verl.
-        A = tables.A / (deviation(tables) + 1e-4) if text == "grpo" else tables.A
+        # Advantages that are made before they reach the loss of verl.
+        A = tables.A
+        if text == "grpo":
+            A = A / (deviation(tables) + 1e-4)
+        if text == "pass-at-k":
+            A = lead(tables)
         line = own.remedy.verl.format(**dict(own.settings))
         names = ("S", "H", "S_old", "mask", "group")
         cases.append({"line": line, "A": A} | {n: getattr(tables, n) for n in names})
@@ -97,6 +105,14 @@ def deviation(tables):
     return rewards.std(dim=1).repeat_interleave(4)[:, None]
 
 
+def lead(tables):
+    """Of the best response over the second of its group, as its advantage."""
+    rewards = tables.A[:, 0].reshape(-1, 4)
+    first, second = rewards.topk(2, dim=1).values.T
+    best = (rewards == first[:, None]) * (first - second)[:, None]
+    return best.reshape(-1, 1).expand_as(tables.A).clone()
+
+
 @pytest.mark.parametrize("spread", [0.0, 0.4])
 @pytest.mark.parametrize("text", TEXTS + OTHERS)
 def test_pulls_are_those_of_verl(answers, text, spread):
@@ -104,17 +120,19 @@ def test_pulls_are_those_of_verl(answers, text, spread):
     ours = intervention(text).coefficients(tables)
     alpha, gamma = answers[text, spread]["alpha"], answers[text, spread]["gamma"]
     lengths = tables.mask.sum(dim=1, keepdim=True).double()
-    if text.startswith(("grpo", "sapo")):
+    if text.startswith(("grpo", "sapo", "gspo", "gmpo")):
         # Its mean over a response divides by the length and a hundred-millionth.
         alpha = alpha * (lengths + 1e-8) / lengths
-    if text.startswith("sapo"):
+    if text.startswith(("sapo", "gspo", "gmpo")):
         # It takes the mean over each response, whatever it is told.
         alpha = alpha * lengths / tables.length_limit
     if text.startswith("entropy-bonus"):
         # It adds up the entropy as it adds up the loss; ours is a mean over tokens.
         gamma = gamma * tables.length_limit / lengths.mean()
         assert gamma.any()
-    torch.testing.assert_close(ours.alpha, alpha, rtol=1e-10, atol=1e-13)
+    # The hundred-millionth is in the exponent of its geometric mean too.
+    rtol = 1e-7 if text.startswith("gmpo") else 1e-10
+    torch.testing.assert_close(ours.alpha, alpha, rtol=rtol, atol=1e-13)
     torch.testing.assert_close(ours.gamma, gamma, rtol=1e-10, atol=1e-13)
     assert ours.alpha.any()
 

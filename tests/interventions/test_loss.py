@@ -55,6 +55,8 @@ ACTING = {
     "clip-b": "clip-b:mu=1",
     "clip-cov": "clip-cov:lower=0.1",
     "clip-v": "clip-v:mu=0.5",
+    "repo": "repo:zeta=0.05",
+    "stapo": "stapo:unlikely=0.5",
 }
 
 
@@ -74,7 +76,10 @@ def test_what_is_off_the_mask_has_no_effect(name, junk):
     off = ~tables.mask
     filled = {
         key: getattr(tables, key).masked_fill(off, junk)
-        for key in ("S", "S_old", "H", "A", "concentration")
+        for key in (
+            *("S", "S_old", "H", "A"),
+            *("concentration", "S_engine", "S_ref"),
+        )
     }
     influence = tuple(part.masked_fill(off, junk) for part in tables.influence)
     found = intervention(ACTING.get(name, name))
@@ -200,6 +205,11 @@ def test_a_micro_batch_is_not_negative():
         "sapo:tau_negative=0",
         "entropy-bonus:alpha=inf",
         "cispo:low=-5",
+        "bapo:upper_step=0",
+        "vespo:lambda_negative=0",
+        "entropy-advantage:kappa=0",
+        "qae:level=1.5",
+        "tis:cap=0",
     ],
 )
 def test_a_setting_out_of_its_range_is_refused(text):

@@ -43,6 +43,8 @@ def test_mean_entropy_is_of_the_counted_tokens():
 def test_rows_are_responses_with_all_that_belongs_to_them():
     whole = three(
         concentration=table([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]),
+        S_engine=table([[-1.0, -2.0, -3.0], [-4.0, -5.0, -6.0]]),
+        S_ref=table([[-1.5, -2.5, -3.5], [-4.5, -5.5, -6.5]]),
         influence=(table([[1.0] * 3, [2.0] * 3]), table([[3.0] * 3, [4.0] * 3])),
         seed=7,
         progress=0.25,
@@ -50,16 +52,22 @@ def test_rows_are_responses_with_all_that_belongs_to_them():
     whole = replace(whole, group=torch.tensor([5, 6]))
     second = whole.rows(slice(1, 2))
     assert (whole.count, second.count) == (2, 1)
-    for name in ("S", "H", "S_old", "A", "mask", "group", "concentration"):
+    names = ("S", "H", "S_old", "A", "mask", "group")
+    for name in (*names, "concentration", "S_engine", "S_ref"):
         assert getattr(second, name).equal(getattr(whole, name)[1:]), name
     assert [part.tolist() for part in second.influence] == [[[2.0] * 3], [[4.0] * 3]]
     assert (second.length_limit, second.seed, second.progress) == (5, 7, 0.25)
-    assert three().rows(slice(1)).concentration is None
+    for name in ("concentration", "S_engine", "S_ref"):
+        assert getattr(three().rows(slice(1)), name) is None
 
 
-def test_a_table_that_is_needed_and_absent_is_told():
-    with pytest.raises(MissingKey, match=r"expected the table 'influence', .* 'mine'"):
-        three().need("influence", "mine")
+@pytest.mark.parametrize("name", ["influence", "S_engine", "S_ref"])
+def test_a_table_that_is_needed_and_absent_is_told(name):
+    with pytest.raises(MissingKey, match=rf"expected the table '{name}', .* 'mine'"):
+        three().need(name, "mine")
+
+
+def test_a_table_that_is_needed_is_returned():
     C = table([[0.0] * 3] * 2)
     assert three(concentration=C).need("concentration", "mine") is C
 

@@ -16,6 +16,7 @@ from entrometer.runs import read_update, update_path
 from entrometer.training import Instrument, Recorder, Trainer
 from entrometer.training.instruments import trained_policy
 from entrometer.training.probes import EffectiveSampleSize
+from entrometer.training.trainable import trainable
 from tests.training.recorded_gradient import (
     distance,
     recorded_gradient,
@@ -131,7 +132,12 @@ def test_plain_dr_grpo_leaves_the_bits_of_trls_loss(uncut, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "text", ["high-entropy:rho=0.4", "toy-lively", "grpo", "clip-cov:rho=0.1", "clip-v"]
+    "text",
+    [
+        *("high-entropy:rho=0.4", "toy-lively", "grpo", "clip-cov:rho=0.1", "clip-v"),
+        *("gspo", "gmpo:low=0.1,high=0.1", "vespo", "bapo", "stapo:unlikely=0.1"),
+        *("qae", "pass-at-k", "negative-filter"),
+    ],
 )
 def test_micro_batches_make_the_gradient_of_the_whole_batch(tmp_path, text):
     expected, whole = gradient(tmp_path, text, micro=16)
@@ -371,3 +377,15 @@ def test_an_update_of_two_rounds_of_sampling_is_refused(tmp_path):
 def test_a_name_that_is_not_known_is_refused_with_the_nearest(tmp_path):
     with pytest.raises(MissingKey, match=r"Did you mean 'dr-grpo'\?"):
         make_trainer(Trainer, tmp_path, 1, keywords={"intervention": "dr-gpro"})
+
+
+@pytest.mark.parametrize(
+    ("text", "table"),
+    [
+        *(("frontier", "influence"), ("tis", "S_engine"), ("mis:most=9", "S_engine")),
+        *(("icepop", "S_engine"), ("kl-reference", "S_ref")),
+    ],
+)
+def test_a_table_that_no_training_has_is_refused(text, table):
+    with pytest.raises(InvalidValue, match=f"got '{text}', which needs .*'{table}'"):
+        trainable(text)

@@ -1,14 +1,8 @@
 """High-entropy tokens only (80/20): all other tokens get no gradient."""
 
-import math
-
-import torch
-from jaxtyping import Float
-from torch import Tensor
-
 from entrometer.interventions.plain import TRL_DR_GRPO, dr_grpo
 from entrometer.interventions.registry import register
-from entrometer.interventions.tables import PerToken, TokenTables
+from entrometer.interventions.tables import PerToken, TokenTables, quantile
 
 
 @register(
@@ -32,13 +26,5 @@ def high_entropy(
     H = tables.H.detach()
     if not tables.mask.any():
         return losses
-    q = _quantile(H[tables.mask], 1.0 - rho)
+    q = quantile(H[tables.mask], 1.0 - rho)
     return losses.masked_fill(H.lt(q), 0.0)
-
-
-def _quantile(values: Float[Tensor, " K"], level: float) -> Float[Tensor, ""]:
-    # torch.quantile refuses more than 2^24 values, which a large update has.
-    place = level * (values.numel() - 1)
-    ordered = values.sort().values
-    low, high = ordered[math.floor(place)], ordered[math.ceil(place)]
-    return torch.lerp(low, high, place - math.floor(place))

@@ -19,6 +19,12 @@ VERL_CLIP = (
     "actor_rollout_ref.actor.clip_ratio_low={low} "
     "actor_rollout_ref.actor.clip_ratio_high={high}"
 )
+# Thresholds that make a loss what it is, by the same settings. Their order differs, so
+# that `without_dr_grpo` keeps them.
+VERL_THRESHOLDS = (
+    "actor_rollout_ref.actor.clip_ratio_high={high} "
+    "actor_rollout_ref.actor.clip_ratio_low={low}"
+)
 
 
 def without_dr_grpo(trl: str, verl: str) -> tuple[str, str]:

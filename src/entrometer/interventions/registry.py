@@ -31,7 +31,7 @@ class Remedy:
     #: Returns the next step's settings from this step's and the mean entropy.
     adapt: Callable[[dict[str, float], float], dict[str, float]] | None = None
     scheduled: bool = False  #: Whether the loss depends on the training progress.
-    needs: tuple[str, ...] = ()  #: Of `concentration` and `influence`, those it reads.
+    needs: tuple[str, ...] = ()  #: Optional tables of `TokenTables` that it reads.
     #: Arguments of TRL's `GRPOConfig`, settings in braces; None if TRL lacks it.
     trl: str | None = None
     #: Overrides of verl's config, settings in braces; None if verl lacks it.

@@ -2,6 +2,7 @@
 
 # Axes: B responses, T tokens of a response.
 
+import math
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -29,6 +30,9 @@ class TokenTables:
     length_limit: int  #: Length limit of a response, the divisor of the loss.
     #: $\sum_v p_v^2(\log p_v + H)$ before each token, for remedies that need it.
     concentration: PerToken | None = None
+    #: Log-prob by the engine that sampled, whose numerics differ from the trainer's.
+    S_engine: PerToken | None = None
+    S_ref: PerToken | None = None  #: Log-prob by a reference model.
     #: Measured influence of each token on entropy and on reward.
     influence: tuple[PerToken, PerToken] | None = None
     seed: int = 0  #: Seed of random choices; in training, the step.
@@ -63,7 +67,10 @@ class TokenTables:
         """Return the tables of some responses."""
         tables: dict[str, Any] = {
             name: None if (table := getattr(self, name)) is None else table[chosen]
-            for name in ("S", "H", "S_old", "A", "mask", "group", "concentration")
+            for name in (
+                *("S", "H", "S_old", "A", "mask", "group"),
+                *("concentration", "S_engine", "S_ref"),
+            )
         }
         if self.influence is not None:
             tables["influence"] = tuple(table[chosen] for table in self.influence)
@@ -82,3 +89,12 @@ def top(score: PerToken, mask: Bool[Tensor, "B T"], count: int) -> Bool[Tensor, 
     chosen = torch.zeros_like(masked, dtype=torch.bool)
     chosen[order] = True
     return chosen.reshape(score.shape)
+
+
+def quantile(values: Float[Tensor, " K"], level: float) -> Float[Tensor, ""]:
+    """Return the quantile of some values, linearly interpolated."""
+    # torch.quantile refuses more than 2^24 values, which a large update has.
+    place = level * (values.numel() - 1)
+    ordered = values.sort().values
+    low, high = ordered[math.floor(place)], ordered[math.ceil(place)]
+    return torch.lerp(low, high, place - math.floor(place))

@@ -32,8 +32,8 @@ def trainable(text: str) -> Intervention:
     if missing:
         raise InvalidValue(
             "expected an intervention that needs only tables of a trainer, got "
-            f"{text!r}, which needs the table {missing[0]!r}, measured on a finished "
-            "run; take another intervention, or measure this one without training"
+            f"{text!r}, which needs the table {missing[0]!r}, which no training has; "
+            "take another intervention, or measure this one without training"
         )
     return chosen
 

@@ -10,9 +10,14 @@ import pytest
 from entrometer import passes
 from entrometer.calculus import adamw_update, dot, norm
 from entrometer.engine import LocalEngine, quiet
-from entrometer.errors import EntrometerError
+from entrometer.errors import EntrometerError, InvalidValue
 from entrometer.experiments.compare.config import CompareConfig
-from entrometer.experiments.compare.plan import follow_up, plan, variants
+from entrometer.experiments.compare.plan import (
+    follow_up,
+    measurable_names,
+    plan,
+    variants,
+)
 from entrometer.experiments.compare.slopes import choices, measured
 from entrometer.experiments.compare.summary import summarize
 from entrometer.experiments.requests import Minibatch, PolicyAfterStep, Worker
@@ -55,7 +60,7 @@ def test_influence_times_weights_is_the_slope_of_its_own_update(config, compared
 def test_the_true_change_is_the_slope_along_the_step_formed_anew(compared):
     """To first order: the learning rate is small."""
     rows = [o for o in read_tables(compared, CompareTables).outcomes if o.tried]
-    assert {o.name for o in rows} >= set(intervention_names()) - {"frontier"}
+    assert {o.name for o in rows} >= set(measurable_names()) - {"frontier"}
     size = {
         x: max(abs(o.reformed) for o in rows if o.objective == x) for x in OBJECTIVES
     }
@@ -192,12 +197,21 @@ def test_a_comparison_that_was_killed_goes_on(config, compared, tmp_path, monkey
     ]
 
 
+@pytest.mark.parametrize(
+    ("text", "table"), [("tis:cap=3", "S_engine"), ("kl-reference", "S_ref")]
+)
+def test_a_table_that_no_pass_measures_is_refused(text, table):
+    with pytest.raises(InvalidValue, match=f"got '{text}', which needs .*'{table}'"):
+        variants(("grpo", text))
+
+
 def test_a_strength_that_is_asked_for_is_the_only_one():
     plain, *found = variants(("entropy-bonus:alpha=0.3", "dr-grpo"))
     assert plain.intervention == intervention("dr-grpo")
     assert [(v.strength, v.tried) for v in found] == [(0.3, True)]
     names = {v.intervention.name for v in variants(())}
-    assert names == {*intervention_names()}
+    assert names == {*measurable_names()}
+    assert {*intervention_names()} - names == {"icepop", "kl-reference", "mis", "tis"}
     for name in names - {"dr-grpo"}:
         own = variants((name,))[1:]
         assert sum(v.tried for v in own) == 1

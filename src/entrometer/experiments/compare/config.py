@@ -16,8 +16,8 @@ class CompareConfig(NextBatchesConfig):
     """Checkpoints, updates at each, and the interventions to compare there."""
 
     interventions: tuple[str, ...] = ()
-    """Interventions as `name`, whose strength is swept, or `name:setting=value`; all
-    if none is given."""
+    """Interventions as `name`, whose strength is swept, or `name:setting=value`; if
+    none is given, all whose tables a comparison measures."""
 
     minibatches: tuple[str, ...] = ("1/1", "2/2")
     """Parts of the update to compare on: `j/J` is part j of J, after j-1 plain

@@ -46,10 +46,14 @@ from entrometer.experiments.update_batch import Batch
 from entrometer.interventions import (
     PLAIN,
     Intervention,
+    Remedy,
     intervention,
     intervention_names,
 )
 from entrometer.policy.checkpoint import read_progress, read_schedule
+
+_MEASURED = frozenset({"concentration", "influence"})
+"""Optional tables of interventions that a comparison measures."""
 
 
 @dataclass(frozen=True)
@@ -72,9 +76,10 @@ def variants(texts: tuple[str, ...]) -> tuple[Variant, ...]:
     plain = intervention(PLAIN)
     # Whether each is tried; one that is named twice is compared once.
     options = {plain: True}
-    for text in texts or intervention_names():
+    for text in texts or measurable_names():
         chosen = intervention(text)
         remedy = chosen.remedy
+        _require_measured(text, remedy)
         # With settings, the user has chosen the strength.
         if ":" in text or not remedy.strengths:
             options[chosen] = True
@@ -84,6 +89,22 @@ def variants(texts: tuple[str, ...]) -> tuple[Variant, ...]:
             option = replace(chosen, settings=tuple(settings.items()))
             options[option] = option == chosen or options.get(option, False)
     return tuple(Variant(option, tried) for option, tried in options.items())
+
+
+def measurable_names() -> list[str]:
+    """Return the interventions whose optional tables a comparison measures."""
+    names = intervention_names()
+    return [n for n in names if set(intervention(n).remedy.needs) <= _MEASURED]
+
+
+def _require_measured(text: str, remedy: Remedy) -> None:
+    missing = [name for name in remedy.needs if name not in _MEASURED]
+    if missing:
+        raise InvalidValue(
+            "expected an intervention that needs only tables of a comparison, got "
+            f"{text!r}, which needs the table {missing[0]!r}, which no pass measures; "
+            "take another, or call its loss on tables of your own"
+        )
 
 
 @dataclass(frozen=True, kw_only=True)

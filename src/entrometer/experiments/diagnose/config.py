@@ -18,7 +18,7 @@ class DiagnoseConfig(NextBatchesConfig):
 
     interventions: tuple[str, ...] = ()
     """Remedies to compare, as `name`, whose strength is swept, or `name:setting=value`;
-    all if none is given."""
+    if none is given, all whose tables a comparison measures."""
 
     folds: int = 8
     """Parts of the evaluation batch, by prompt, for standard errors."""
