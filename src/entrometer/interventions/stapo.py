@@ -24,7 +24,8 @@ def stapo(
 
     $\tau_p$ is `unlikely` and $\tau_h$ the quantile `level` of $H$ over the counted
     tokens. About one token in 10,000 is such. The published loss divides by the number
-    of tokens that are left; Dr-GRPO's divisor is fixed.
+    of tokens that are left; Dr-GRPO's divisor is fixed. Accounts of the paper disagree
+    on `level`: a quantile of 0.8 or of 0.05.
     """
     losses = dr_grpo(tables, low=low, high=high)
     if not tables.mask.any():
