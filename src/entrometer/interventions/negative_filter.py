@@ -23,8 +23,9 @@ def negative_filter(
     among the $T$ of a response, on ties the earlier ones. Tokens that are dropped still
     count in the divisor, as published.
 
-    The share is that of a public reproduction. The paper filters in place of a group, with advantages over the batch and one
-    response per prompt; here the advantages are the group's.
+    The share is that of a public reproduction. The paper filters in place of a group,
+    with advantages over the batch and one response per prompt; here the advantages are
+    the group's.
     """
     counted = tables.mask.sum(dim=1, keepdim=True)
     count = (keep * counted).floor().clamp(min=1)
