@@ -120,10 +120,10 @@ def test_pulls_are_those_of_verl(answers, text, spread):
     ours = intervention(text).coefficients(tables)
     alpha, gamma = answers[text, spread]["alpha"], answers[text, spread]["gamma"]
     lengths = tables.mask.sum(dim=1, keepdim=True).double()
-    if text.startswith(("grpo", "sapo", "gspo", "gmpo")):
+    if text.startswith(("grpo", "sapo", "gmpo")):
         # Its mean over a response divides by the length and a hundred-millionth.
         alpha = alpha * (lengths + 1e-8) / lengths
-    if text.startswith(("sapo", "gspo", "gmpo")):
+    if text.startswith(("sapo", "gmpo")):
         # It takes the mean over each response, whatever it is told.
         alpha = alpha * lengths / tables.length_limit
     if text.startswith("entropy-bonus"):

@@ -1,6 +1,6 @@
 """GSPO: the ratio and its clip are those of the complete response."""
 
-from entrometer.interventions.plain import VERL_THRESHOLDS
+from entrometer.interventions.plain import VERL_DR_GRPO, VERL_THRESHOLDS
 from entrometer.interventions.registry import register
 from entrometer.interventions.responses import log_ratio, response_mean, unit
 from entrometer.interventions.tables import PerToken, TokenTables
@@ -16,12 +16,9 @@ from entrometer.tokens import clipped_surrogate
         'loss_type="dr_grpo", scale_rewards="none", '
         'importance_sampling_level="sequence", epsilon={low}, epsilon_high={high}'
     ),
-    verl=(
-        "algorithm.norm_adv_by_std_in_grpo=False "
-        "actor_rollout_ref.actor.policy_loss.loss_mode=gspo "
-    )
+    verl=VERL_DR_GRPO
+    + "actor_rollout_ref.actor.policy_loss.loss_mode=gspo "
     + VERL_THRESHOLDS,
-    differs="verl divides by the length of each response",
     source="arXiv 2507.18071",
 )
 def gspo(tables: TokenTables, *, low: float = 3e-4, high: float = 4e-4) -> PerToken:
