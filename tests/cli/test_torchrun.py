@@ -57,7 +57,10 @@ def test_as_many_processes_as_shards_and_any_number_on_ray_are_accepted(started)
     assert torchrun.follows()
 
 
-ARGUMENTS = ["--task", "arithmetic", "--max-tokens", "8", "--updates", "sampled-1"]
+ARGUMENTS = [
+    *("--task", "arithmetic", "--max-tokens", "8", "--updates", "sampled-1"),
+    *("--curvature-prompts", "0"),
+]
 
 
 @pytest.fixture
