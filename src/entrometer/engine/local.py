@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 from secrets import token_hex
-from typing import Any
+from typing import Any, ClassVar
 
 from entrometer.engine.manifest import Manifest, result_sha256, store_trouble
 from entrometer.engine.schedule import name_of
@@ -16,6 +16,9 @@ _PROCESS = token_hex(4)
 
 class LocalEngine:
     """Runs requests in the order they are given; the first error ends the run."""
+
+    run_one: ClassVar[Callable[..., None] | None] = None
+    """How a request is run with a worker and a store, if not just here."""
 
     def run(
         self, works: Works, *, worker: MakeWorker, store: Path, progress: Progress
@@ -38,10 +41,6 @@ class LocalEngine:
             progress(Status(done, total, left, tokens, seconds, note=work.kind))
         return rows
 
-    def run_one(self, work: Work, worker: Any, store: Path) -> None:
-        """Run a request with a worker, which writes the result into the store."""
-        run_one(work, worker, store)
-
 
 def run_one(work: Work, worker: Any, store: Path) -> None:
     """Run a request; raise `StoreTrouble` if the store is full or not writable."""
@@ -53,11 +52,15 @@ def run_timed(
     work: Work,
     worker: Any,
     store: Path,
-    run: Callable[[Work, Any, Path], None] = run_one,
+    run: Callable[[Work, Any, Path], None] | None = None,
 ) -> Row:
-    """Run a request, by `run`; return its log row."""
+    """Run a request, by `run` if given; return its log row."""
     began = time.perf_counter()
-    run(work, worker, store)
+    with store_trouble(store):
+        if run is None:
+            work.run(worker)
+        else:
+            run(work, worker, store)
     return Row(
         name=name_of(work),
         kind=work.kind,
