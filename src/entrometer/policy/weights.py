@@ -149,10 +149,11 @@ def hollow(directory: Path, dtype: torch.dtype, attention: str) -> nn.Module:
         return nn.Parameter(p.to("meta"), requires_grad=p.requires_grad)
 
     automatic: Any = AutoModelForCausalLM
-    local: dict[str, Any] = {"local_files_only": True, "trust_remote_code": False}
     hook = register_module_parameter_registration_hook(to_meta)
     try:
-        config = AutoConfig.from_pretrained(directory, **local)
+        config = AutoConfig.from_pretrained(
+            directory, local_files_only=True, trust_remote_code=False
+        )
         model: Any = automatic.from_config(
             config, dtype=dtype, attn_implementation=attention, trust_remote_code=False
         )
