@@ -9,7 +9,7 @@ import socket
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
@@ -22,7 +22,8 @@ from torch.distributed.distributed_c10d import Store
 from torch.distributed.rendezvous import rendezvous
 
 from entrometer.engine.first_error import FirstError
-from entrometer.engine.local import LocalEngine, run_one
+from entrometer.engine.local import LocalEngine
+from entrometer.engine.manifest import store_trouble
 from entrometer.engine.work import MakeWorker, Progress, Row, Work, Works
 from entrometer.errors import InvalidValue
 from entrometer.runs import leave_to_leader
@@ -86,11 +87,9 @@ class Group:
     def run(self, work: Work, worker: Any, store: Path) -> None:
         """Run a request in this member; return once all members have run it."""
         with self._naming_the_cause():
-            if self.leader:
-                run_one(work, worker, store)
-            else:
-                with leave_to_leader():
-                    run_one(work, worker, store)
+            own = nullcontext() if self.leader else leave_to_leader()
+            with store_trouble(store), own:
+                work.run(worker)
             # Before the result is hashed and logged: members may write files too.
             dist.barrier(self.messages)
 

@@ -42,25 +42,22 @@ class LocalEngine:
         return rows
 
 
-def run_one(work: Work, worker: Any, store: Path) -> None:
-    """Run a request; raise `StoreTrouble` if the store is full or not writable."""
-    with store_trouble(store):
-        work.run(worker)
-
-
 def run_timed(
     work: Work,
     worker: Any,
     store: Path,
     run: Callable[[Work, Any, Path], None] | None = None,
 ) -> Row:
-    """Run a request, by `run` if given; return its log row."""
+    """Run a request, by `run` if given; return its log row.
+
+    Raises `StoreTrouble` if the store is full or not writable.
+    """
     began = time.perf_counter()
-    with store_trouble(store):
-        if run is None:
+    if run is None:
+        with store_trouble(store):
             work.run(worker)
-        else:
-            run(work, worker, store)
+    else:
+        run(work, worker, store)
     return Row(
         name=name_of(work),
         kind=work.kind,

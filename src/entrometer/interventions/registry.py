@@ -1,7 +1,7 @@
 """Interventions by name: the remedies of this package, and those a user registers."""
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -50,6 +50,10 @@ class Remedy:
     def defaults(self) -> dict[str, Number]:
         """Settings and their defaults: the keyword arguments of the function."""
         return _defaults(self.function)
+
+    def lacks(self, available: Collection[str]) -> list[str]:
+        """Return the optional tables that it reads and that are not available."""
+        return [name for name in self.needs if name not in available]
 
 
 _REMEDIES: dict[str, Remedy] = {}

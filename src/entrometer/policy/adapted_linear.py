@@ -2,7 +2,6 @@
 
 # Axes: M = 1 + D blocks, N rows of a block, I inputs, O outputs, R rank, D directions.
 
-import types
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
@@ -13,6 +12,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from entrometer.policy.architectures import UnknownArchitecture, kind
+from entrometer.policy.forwards import replaced_forwards
 from entrometer.policy.policy import Policy
 from entrometer.policy.products import product
 from entrometer.policy.sharding import from_weights
@@ -140,26 +140,19 @@ def merged_adapters(policy: Policy) -> Iterator[None]:
     """
     # PEFT computes Wx + sB(Ax), which passes three times over the outputs, forwards
     # and backwards.
-    before: dict[nn.Module, Any] = {}
-    try:
-        for module in policy.model.modules():
-            layer: Any = getattr(module, "base_layer", None)
-            if not is_adapted(module) or not adapter_parameters(module):
-                continue
-            # The rule below has no gradient for W, so a trained W keeps PEFT's forward.
-            if not layer.weight.requires_grad:
-                before[module] = module.__dict__.get("forward")
-                # The graph keeps a merged weight. Of a gathered one it must not.
-                merged = policy.mesh is None
-                make = from_weights(policy, partial(_forward, module, merged))
-                forward = partial(_made_forward, make)
-                module.forward = types.MethodType(forward, module)
+    # The graph keeps a merged weight. Of a gathered one it must not.
+    merged = policy.mesh is None
+    forwards = {}
+    for module in policy.model.modules():
+        layer: Any = getattr(module, "base_layer", None)
+        if not is_adapted(module) or not adapter_parameters(module):
+            continue
+        # The rule below has no gradient for W, so a trained W keeps PEFT's forward.
+        if not layer.weight.requires_grad:
+            make = from_weights(policy, partial(_forward, module, merged))
+            forwards[module] = partial(_made_forward, make)
+    with replaced_forwards(forwards):
         yield
-    finally:
-        for module, old in before.items():
-            del module.forward
-            if old is not None:
-                module.forward = old
 
 
 def _made_forward(make: Callable[[], Any], module: nn.Module, x: Tensor) -> Tensor:

@@ -1,6 +1,5 @@
 """Layers that a backward pass computes again, instead of keeping what is in them."""
 
-import types
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import Context, copy_context
@@ -10,6 +9,7 @@ from typing import Any
 from torch import nn
 from torch.utils.checkpoint import checkpoint
 
+from entrometer.policy.forwards import replaced_forwards
 from entrometer.policy.fused_attention import shared_row
 from entrometer.policy.policy import Policy
 from entrometer.policy.shared_prompts import SharedPrompts, packed_row
@@ -23,30 +23,20 @@ def recomputed_layers(policy: Policy) -> Iterator[None]:
     all layers and the inside of one. No number changes.
     """
     body: Any = policy.body
-    layers: list[nn.Module] = list(getattr(body, "layers", ()))
-    before = [layer.__dict__.get("forward") for layer in layers]
-    try:
-        for layer in layers:
-            forward = partial(_kept_inputs, policy.base, layer.forward)
-            layer.forward = types.MethodType(_ignoring_self(forward), layer)
+    forwards = {
+        layer: partial(_kept_inputs, policy.base, layer.forward)
+        for layer in getattr(body, "layers", ())
+    }
+    with replaced_forwards(forwards):
         yield
-    finally:
-        for layer, own in zip(layers, before, strict=True):
-            del layer.forward
-            if own is not None:
-                layer.forward = own
-
-
-def _ignoring_self(forward: Callable[..., Any]) -> Callable[..., Any]:
-    # transformers reads the signature of a method.
-    def method(_: nn.Module, *inputs: Any, **named: Any) -> Any:
-        return forward(*inputs, **named)
-
-    return method
 
 
 def _kept_inputs(
-    base: Any, forward: Callable[..., Any], *inputs: Any, **named: Any
+    base: Any,
+    forward: Callable[..., Any],
+    _: nn.Module,
+    *inputs: Any,
+    **named: Any,
 ) -> Any:
     # A backward pass may run in another thread, after this context is left.
     again = partial(_again, base, packed_row(), copy_context(), forward)

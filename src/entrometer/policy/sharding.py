@@ -65,7 +65,7 @@ def from_weights(policy: Policy, make: Callable[[], Value]) -> Callable[[], Valu
 
 def placement(policy: Policy) -> Placement:
     """Return where vectors of the policy are: its device, or its group."""
-    return policy.device if policy.mesh is None else policy.mesh
+    return policy.mesh or policy.device
 
 
 def allocate(policy: Policy, device: torch.device, *, keep: bool) -> None:

@@ -15,7 +15,6 @@ allowed by name, and `passes.jvp` compares each with forward-mode AD once.
 # Axes: M = 1 + D blocks (block 0 the primal, the others tangents), B sequences,
 # T tokens, C features, N rows.
 
-import types
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
@@ -42,6 +41,7 @@ from entrometer.policy.architectures import (
 from entrometer.policy.attention import require_no_other_terms
 from entrometer.policy.attention_keys import Mask, SharedKeys, allowed_keys
 from entrometer.policy.attention_tangents import attention_rule
+from entrometer.policy.forwards import replaced_forwards
 from entrometer.policy.fused_attention import shared_row
 from entrometer.policy.mixtures import ExpertsRule, OwnForward, Routed, RouterRule
 from entrometer.policy.module_tangents import gated_rule, norm_rule
@@ -161,22 +161,15 @@ def tangent_rules(
     propagator = TangentPropagator(policy, directions)
     base: Any = policy.base
     implementation = base.config._attn_implementation
-    before = {module: module.__dict__.get("forward") for module in propagator.forwards}
     try:
-        for module, forward in propagator.forwards.items():
-            module.forward = types.MethodType(forward, module)
         # Transformers hands its attention function the module and nothing of ours.
         for module, sinks in propagator.attentions.items():
             module.__dict__["entrometer_blocks"] = (propagator.blocks, sinks)
         base.set_attn_implementation(_ATTENTION)
-        with torch.no_grad():
+        with replaced_forwards(propagator.forwards), torch.no_grad():
             yield propagator
     finally:
         base.set_attn_implementation(implementation)
-        for module, old in before.items():
-            module.__dict__.pop("forward", None)
-            if old is not None:
-                module.forward = old
         for module in propagator.attentions:
             module.__dict__.pop("entrometer_blocks", None)
 

@@ -28,7 +28,7 @@ _PLAIN_LOSS: Mapping[str, Any] = {
 def trainable(text: str) -> Intervention:
     """Parse an intervention; raise if it needs tables that training does not have."""
     chosen = intervention(text)
-    missing = [name for name in chosen.remedy.needs if name not in _AVAILABLE_TABLES]
+    missing = chosen.remedy.lacks(_AVAILABLE_TABLES)
     if missing:
         raise InvalidValue(
             "expected an intervention that needs only tables of a trainer, got "

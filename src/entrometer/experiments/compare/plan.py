@@ -94,11 +94,11 @@ def variants(texts: tuple[str, ...]) -> tuple[Variant, ...]:
 def measurable_names() -> list[str]:
     """Return the interventions whose optional tables a comparison measures."""
     names = intervention_names()
-    return [n for n in names if set(intervention(n).remedy.needs) <= _MEASURED]
+    return [n for n in names if not intervention(n).remedy.lacks(_MEASURED)]
 
 
 def _require_measured(text: str, remedy: Remedy) -> None:
-    missing = [name for name in remedy.needs if name not in _MEASURED]
+    missing = remedy.lacks(_MEASURED)
     if missing:
         raise InvalidValue(
             "expected an intervention that needs only tables of a comparison, got "

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar, runtime_checkable
 
 from torch import Tensor
+from torch.distributed.device_mesh import DeviceMesh
 
 from entrometer.calculus.sharded import Placement, mesh_of_group
 from entrometer.policy import Checkpoint, Policy, load_checkpoint, load_policy
@@ -63,11 +64,16 @@ class Subject:
         return {n: getattr(self, n) for n in ("base", "precision", "device")}
 
     @property
+    def mesh(self) -> DeviceMesh | None:
+        """This process's group if it shares the policy; None for a whole one."""
+        if self.model_shards == 1:
+            return None
+        return mesh_of_group(self.model_shards, self.device)
+
+    @property
     def placement(self) -> Placement:
         """Where vectors of the policy are: its device, or this process's group."""
-        if self.model_shards == 1:
-            return self.device
-        return mesh_of_group(self.model_shards, self.device)
+        return self.mesh or self.device
 
     @property
     def key_content(self) -> dict[str, Any]:
@@ -106,7 +112,7 @@ class Worker:
         if self._subject != subject or self._policy is None:
             # Released first: two models need not fit in memory.
             self._subject = self._policy = self._checkpoint = None
-            loading = subject.loading | _sharding(subject)
+            loading = subject.loading | {"mesh": subject.mesh}
             if subject.optimizer:
                 loaded = load_checkpoint(subject.path, **loading)
                 if subject.advanced is not None:
@@ -307,13 +313,6 @@ def mapped(value: Value, change: Callable[[Any], Any]) -> Value:
         if any(parts[name] is not part for name, part in old.items()):
             new = replace(value, **parts)
     return change(new)  # type: ignore[no-any-return]
-
-
-def _sharding(subject: Subject) -> dict[str, Any]:
-    """Return the argument `mesh` to load a sharded model with; {} for a whole one."""
-    if subject.model_shards == 1:
-        return {}
-    return {"mesh": mesh_of_group(subject.model_shards, subject.device)}
 
 
 def _referred(value: Any) -> Any:

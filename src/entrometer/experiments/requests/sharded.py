@@ -208,7 +208,7 @@ class SumOfSums(Request):
         """Add up tensor by tensor, from file to file."""
         paths = [shard.path(worker.store) for shard in self.of]
         # On the CPU: a sum of two tensors has the same bits there as on a GPU.
-        at = "cpu" if self.subject.model_shards == 1 else self.subject.placement
+        at = self.subject.mesh or "cpu"
         write_vectors(self.path(worker.store), added_up(paths, "a sum", at))
 
 
