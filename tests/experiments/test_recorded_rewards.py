@@ -164,3 +164,22 @@ def test_weights_do_not_depend_on_the_size_of_shards():
         Evaluation.of([sampled, *shards], here, folds=2).weight,
         rtol=1e-12,
     )
+
+
+def test_an_engines_responses_are_weighted_in_entropy_and_in_reward():
+    """Twice as likely here as in the engine: it counts as two responses."""
+    old = [[-1.0, -1.0], [-1.0, -1.0 + np.log(0.5)], [-1.0, -1.0]]
+    drawn = rollouts(
+        [0, 1, 2], [1.0, 0.0, np.nan], name="vllm", old=tuple(map(np.array, old))
+    )
+    H = np.arange(6.0)
+    e = Evaluation.of([drawn], Tables(S=np.full(6, -1.0), H=H), folds=3)
+    n = 8 / 3
+    np.testing.assert_allclose(e.sampled, np.array([0.25, 0.5, 0.25]) * n)
+    np.testing.assert_allclose(e.weight, np.array([0.25, 0.5, 0.0]) * n)
+    assert e.effective("entropy") == pytest.approx(n)
+    assert e.entropy == pytest.approx((1 + 2 * 5 + 9) / 8)
+    assert e.reward_baseline == "batch"
+    # Weights of a vjp: twice those of its neighbour where the rest is equal.
+    entropy, _, _ = objective_weights(e)
+    np.testing.assert_allclose(entropy.H, np.array([1, 1, 2, 2, 1, 1]) / 8)

@@ -60,6 +60,9 @@ from entrometer.estimators.responses import Curvatures as Curvatures
 from entrometer.estimators.responses import Responses as Responses
 from entrometer.estimators.responses import Tables as Tables
 from entrometer.estimators.responses import Tangents as Tangents
+from entrometer.estimators.responses import (
+    importance_weights as importance_weights,
+)
 from entrometer.estimators.reward_change import reward_change as reward_change
 from entrometer.estimators.reward_change import (
     reward_change_statistics as reward_change_statistics,

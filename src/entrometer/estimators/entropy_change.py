@@ -61,8 +61,7 @@ def entropy_statistics(responses: Responses, H: Float[np.ndarray, " K"]) -> Prom
     in its place it is the plain estimator. Both have the same mean; the sum of the
     first usually varies less, unless surprisals and later entropies cancel.
     """
-    return PromptSums.of(
-        responses.prompt,
+    return responses.sums(
         responses=np.ones(responses.count),
         H=responses.total(H),
         T=responses.length,
@@ -106,8 +105,7 @@ def change_statistics(
         w_step = np.exp(log_w_before) * np.expm1(log_ratio)
         dN, dD = dN - w_step * baseline.b, dD - w_step * baseline.c
     w = np.exp(log_w)
-    return PromptSums.of(
-        responses.prompt,
+    return responses.sums(
         largest_weight=float(w.max()),
         responses=np.ones(responses.count),
         H=responses.total(here.H),
@@ -115,7 +113,8 @@ def change_statistics(
         dN=responses.total(dN),
         dD=responses.total(dD),
         w=w,
-        w2=w**2,
+        # The sums weigh it once more.
+        w2=w**2 if responses.weight is None else responses.weight * w**2,
     )
 
 

@@ -68,8 +68,7 @@ def linear_statistics(
     $D' = \sum_k d_k\nabla_v S_k$ with the coefficients of `score_coefficients`.
     """
     n, d = score_coefficients(responses, here, weighting=weighting, baseline=baseline)
-    return PromptSums.of(
-        responses.prompt,
+    return responses.sums(
         responses=np.ones(responses.count),
         H=responses.total(here.H),
         T=responses.length,
@@ -126,7 +125,8 @@ def entropy_gradient_weights(
     else:
         T = whole.total("T")
         a_S, scale = n - whole.total("H") / T * d, T
-    return GradientWeights(S=a_S / scale, H=np.full_like(a_S, 1 / scale))
+    w = responses.token_weight
+    return GradientWeights(S=w * a_S / scale, H=w * np.full_like(a_S, 1 / scale))
 
 
 def length_gradient_weights(
@@ -143,4 +143,5 @@ def length_gradient_weights(
     the factor of the noise of $R$.
     """
     _, d = score_coefficients(responses, here, weighting=weighting, baseline=baseline)
-    return GradientWeights(S=d / whole.total("responses"), H=np.zeros_like(d))
+    S = responses.token_weight * d / whole.total("responses")
+    return GradientWeights(S=S, H=np.zeros_like(d))

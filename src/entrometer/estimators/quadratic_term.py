@@ -65,7 +65,7 @@ def quadratic_statistics(
         step = ddS + 2 * A1 * dS + dS**2
         N2, D2 = N2 - step * baseline.b, D2 - step * baseline.c
     N2, D2 = responses.total(N2), responses.total(D2)
-    second = PromptSums.of(responses.prompt, N2=N2, D2=D2)
+    second = responses.sums(N2=N2, D2=D2)
     sums = np.concatenate([first.sums, second.sums], axis=1)
     return PromptSums(first.columns + second.columns, first.prompt, sums)
 

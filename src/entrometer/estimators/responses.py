@@ -7,9 +7,12 @@ from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Float, Int, Real
 
 from entrometer.errors import InvalidValue, ShapeMismatch
+from entrometer.estimators.prompt_sums import PromptSums
+
+Statistic = Real[np.ndarray, " N"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -24,6 +27,8 @@ class Responses:
     """Prompt id of each response: the unit of independence."""
     start: Int[np.ndarray, " N+1"]
     """First token of each response, and the number of tokens K at the end."""
+    weight: Float[np.ndarray, " N"] | None = None
+    """Importance weight of each response that another policy sampled; None for 1."""
 
     def __post_init__(self) -> None:
         """Raise for empty responses and for offsets that do not fit."""
@@ -42,11 +47,14 @@ class Responses:
 
     @classmethod
     def from_lengths(
-        cls, prompt: Int[np.ndarray, " N"], length: Int[np.ndarray, " N"]
+        cls,
+        prompt: Int[np.ndarray, " N"],
+        length: Int[np.ndarray, " N"],
+        weight: Float[np.ndarray, " N"] | None = None,
     ) -> "Responses":
         """Return the layout of responses with these numbers of tokens."""
         start = np.concatenate([[0], np.cumsum(length, dtype=np.int64)])
-        return cls(prompt=np.asarray(prompt, np.int64), start=start)
+        return cls(prompt=np.asarray(prompt, np.int64), start=start, weight=weight)
 
     @classmethod
     def from_mask(
@@ -87,6 +95,20 @@ class Responses:
     def spread(self, values: np.ndarray) -> np.ndarray:
         """Repeat the value of each response on each of its tokens."""
         return np.repeat(values, self.length, axis=0)
+
+    @property
+    def token_weight(self) -> Float[np.ndarray, " K"] | float:
+        """Importance weight of each token's response."""
+        return 1.0 if self.weight is None else self.spread(self.weight)
+
+    def sums(
+        self, *, largest_weight: float = 1.0, **statistics: Statistic
+    ) -> PromptSums:
+        """Return per-prompt sums of one number per response, weighted."""
+        # Estimates are ratios of such sums, so weighted sums make them self-normalised.
+        w = 1.0 if self.weight is None else self.weight
+        rows = {name: w * np.asarray(x) for name, x in statistics.items()}
+        return PromptSums.of(self.prompt, largest_weight=largest_weight, **rows)
 
     def total(self, column: Float[np.ndarray, " K"]) -> Float[np.ndarray, " N"]:
         """Return the sum over the tokens of each response."""
@@ -134,6 +156,22 @@ class Responses:
 
 
 Column = Float[np.ndarray, " K"]  #: One number per token, responses end to end.
+
+
+def importance_weights(
+    log_ratio: Float[np.ndarray, " N"],
+) -> Float[np.ndarray, " N"]:
+    r"""Return self-normalised weights of responses that another policy sampled.
+
+    $w_i = n\,u_i$ with $u_i = \pi_i/\mu_i$ divided by their sum, where `log_ratio` is
+    $\log\pi_i - \log\mu_i$, and $n = 1/\sum u_i^2$ is the effective number of
+    responses, to which the weights add up.
+    """
+    # The largest is subtracted against overflow.
+    u = np.exp(log_ratio - log_ratio.max())
+    u /= u.sum()
+    weights: np.ndarray = u / (u @ u)
+    return weights
 
 
 class Tables(NamedTuple):

@@ -34,8 +34,9 @@ def reward_change_statistics(
     log_w = responses.total(np.asarray(there.S, np.float64) - here.S)
     w = np.exp(log_w)
     x, largest = np.expm1(log_w), float(w.max())
+    both = w if weight is None else weight * w
     return _statistics(
-        responses, reward, x, weight, largest_weight=largest, w=w, w2=w**2
+        responses, reward, x, weight, largest_weight=largest, w=both, w2=both**2
     )
 
 

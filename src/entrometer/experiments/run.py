@@ -13,8 +13,15 @@ from entrometer.engine.schedule import name_of
 from entrometer.experiments.config import CheckpointConfig
 from entrometer.experiments.experiment import Config, Experiment, Point, Tables
 from entrometer.experiments.inputs import inputs, require_same, unsealed_inputs
-from entrometer.experiments.requests import Recorded, Request, Subject
+from entrometer.experiments.requests import Request, Subject
 from entrometer.experiments.requests.make_worker import MakeWorker
+from entrometer.experiments.sampled_by import (
+    assumed_losses,
+    assumed_samplers,
+    engine_evaluations,
+    recorded_of,
+    short_name,
+)
 from entrometer.experiments.settings import require_own
 from entrometer.runs import hold, seal, verify, write_json
 from entrometer.runs.finished import unsealed
@@ -195,47 +202,36 @@ def _finish(
     # Settings that were edited meanwhile do not belong to these results.
     started = verify(run, names=[CONFIG])
     without = unsealed_inputs(config)
-    recorded = _recorded(points)
-    warnings = [*summary["warnings"], *map(unsealed, without), *_assumed(recorded)]
+    recorded = recorded_of(points)
+    drawn = [*engine_evaluations(points, store)]
+    sentences = [
+        *summary["sentences"],
+        *(text for text, little in drawn if not little),
+        *assumed_samplers(recorded),
+    ]
+    warnings = [
+        *summary["warnings"],
+        *(text for text, little in drawn if little),
+        *map(unsealed, without),
+        *assumed_losses(recorded),
+    ]
     results = run / "results"
     results.mkdir(exist_ok=True)
     for name, row in table_classes(experiment.tables).items():
         write_rows(results / f"{name}.parquet", row, getattr(tables, name))
-    summary = summary | {"warnings": warnings, "unsealed": without}
+    said = {"sentences": sentences, "warnings": warnings, "unsealed": without}
+    summary = summary | said
     write_json(run / "summary.json", summary)
     subjects = {point.name: _described(point.subject, run) for point in points}
     date = datetime.now(UTC).isoformat(timespec="seconds")
     about = {"date": date, "inputs": subjects, "stages": stages, **about_machine()}
     # What the recorded updates say themselves: settings may name another loss.
-    losses = {_short(b): read_update(b.path).settings.loss for b in recorded}
+    losses = {short_name(b): read_update(b.path).settings.loss for b in recorded}
     about["losses"] = {name: loss for name, loss in losses.items() if loss}
     about["store"] = relative_path(store, run)
     write_json(run / "about.json", about)
     # Last: a run whose manifest says that it is finished has all its files.
     seal(run, about={**started, "finished": True}, without=("passes",))
-
-
-def _recorded(points: Sequence[Point]) -> list[Recorded]:
-    """Return the recorded updates that the points measure, each once."""
-    batches = [batch for r in requests_of(points) for batch in r.batches]
-    whole = [getattr(batch, "batch", batch) for batch in batches]
-    return list({b.path: b for b in whole if isinstance(b, Recorded)}.values())
-
-
-def _short(batch: Recorded) -> str:
-    # With the run: checkpoints of several trainings may have the same step.
-    return str(Path(*Path(batch.path).parts[-3:]))
-
-
-def _assumed(recorded: Sequence[Recorded]) -> list[str]:
-    """Return a warning for each recorded update whose loss had to be assumed."""
-    return [
-        f"{_short(batch)}: recorded without the weights of its loss; "
-        f"{batch.assumed.partition(':')[0]} is assumed, which the training may not "
-        "have had."
-        for batch in recorded
-        if batch.assumed
-    ]
 
 
 def _described(subject: Subject, run: Path) -> dict[str, Any]:

@@ -1,10 +1,11 @@
 """Rollouts as padded batches of about the same number of tokens."""
 
 # Axes: R sequences, B rows (R, or 1 if packed), T tokens of the longest row, N scored
-# tokens of the batch, C features, M blocks.
+# tokens of the batch, C features, M blocks, K tokens of all responses.
 
 from collections import defaultdict
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -13,7 +14,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from entrometer.errors import InvalidValue
-from entrometer.estimators import Responses
+from entrometer.estimators import Responses, importance_weights
 from entrometer.policy.shared_prompts import SharedPrompts
 from entrometer.runs.rollouts import Rollouts
 
@@ -88,9 +89,18 @@ class Batch(NamedTuple):
         return total
 
 
-def layout(rollouts: Rollouts) -> Responses:
-    """Return the layout of the columns that a pass over these rollouts writes."""
-    return Responses.from_lengths(rollouts.prompt, rollouts.length)
+def layout(rollouts: Rollouts, S: Float[np.ndarray, " K"] | None = None) -> Responses:
+    """Return the layout of the columns that a pass over these rollouts writes.
+
+    With the log-probs S of the measured policy, responses that an engine sampled in
+    other numerics have the importance weights that make estimates those of the policy.
+    """
+    responses = Responses.from_lengths(rollouts.prompt, rollouts.length)
+    engine = rollouts.engine_logprobs
+    if S is None or engine is None:
+        return responses
+    apart = responses.total(np.asarray(S, np.float64) - np.concatenate(engine))
+    return replace(responses, weight=importance_weights(apart))
 
 
 def batches(

@@ -109,7 +109,7 @@ def two_batch_products(
     $X_n$ are the terms of $\nabla h$ by prompt of the evaluation batch, weighted per
     decision, $Y_m = B_U\,\kappa P\sum_{k\in m}\alpha_k\nabla S_k$ those of the update.
     """
-    responses = passes.layout(rollouts)
+    responses = passes.layout(rollouts, here.S)
     sums = entropy_statistics(responses, here.H)
     weighting = Weighting.PER_DECISION
     weights = entropy_gradient_weights(responses, here, sums, weighting=weighting)

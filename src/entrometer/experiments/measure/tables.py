@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from entrometer import passes
 from entrometer.estimators import (
     Baseline,
     Curvatures,
@@ -139,20 +140,22 @@ class UpdateEffect:
         r = self.batch.responses
         # Shards hold whole responses, so the first K tokens end with a response.
         count = int(np.searchsorted(r.start, K))
-        responses = Responses(prompt=r.prompt[:count], start=r.start[: count + 1])
+        first = {"prompt": r.prompt[:count], "start": r.start[: count + 1]}
+        weight = None if r.weight is None else r.weight[:count]
+        responses = Responses(**first, weight=weight)
         # The baseline of the whole batch: fitting one on fewer responses would change
         # the estimator whose slope this curvature is compared with.
         if estimator.baseline is not None:
-            first = Baseline(*(x[:K] for x in estimator.baseline))
-            estimator = estimator._replace(baseline=first)
+            shorter = Baseline(*(x[:K] for x in estimator.baseline))
+            estimator = estimator._replace(baseline=shorter)
         return responses, estimator
 
 
 def read_evaluation_batch(point: CheckpointPlan, store: Path) -> EvaluationBatch:
     """Return the evaluation batch of a checkpoint."""
     rollouts = read_draws(point.draws, store)
-    responses = Responses.from_lengths(rollouts.prompt, rollouts.length)
     here = _read(Tables, point.here, store)
+    responses = passes.layout(rollouts, here.S)
     return EvaluationBatch(
         point=point,
         rollouts=rollouts,

@@ -10,7 +10,12 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float, Int
 
-from entrometer.estimators import PromptSums, Responses, Tables
+from entrometer.estimators import (
+    PromptSums,
+    Responses,
+    Tables,
+    importance_weights,
+)
 from entrometer.estimators.reward_change import RewardBaseline
 from entrometer.runs import Rollouts
 from entrometer.runs.rollouts import RECORDED
@@ -36,8 +41,9 @@ def folds_of(prompt: Int[np.ndarray, " N"], folds: int) -> Int[np.ndarray, " N"]
 class Evaluation:
     """The evaluation batch with its S and H, in folds.
 
-    Entropy is measured on responses that the policy sampled. Rewards may be those of
-    other responses, which a training recorded: these have importance weights.
+    Entropy is measured on responses that the policy sampled, or an engine in its place.
+    Rewards may be those of other responses, which a training recorded. Responses that
+    the policy itself did not sample have importance weights.
     """
 
     rollouts: Rollouts
@@ -45,7 +51,8 @@ class Evaluation:
     here: Tables  #: S and H of every token.
     folds: int  #: Number of folds.
     sampled: Float[np.ndarray, " N"]
-    """1 for a response that the policy sampled, 0 for a recorded one."""
+    """Weight of each response in the entropy: 1 for one that the policy sampled, the
+    importance weight for one that an engine sampled, 0 for a recorded one."""
     weight: Float[np.ndarray, " N"]
     """Weight of each response in the mean reward; 0 for one without a reward."""
 
@@ -59,13 +66,25 @@ class Evaluation:
             [replace(part, sampler=sampler, engine_logprobs=None) for part in parts]
         )
         responses = Responses.from_lengths(rollouts.prompt, rollouts.length)
-        sampled = np.repeat([not r for r in recorded], [p.count for p in parts])
-        weight = np.isfinite(rollouts.reward).astype(np.float64)
-        if any(recorded):
-            S = responses.total(np.asarray(here.S, np.float64))[~sampled]
-            others = [p for p, is_it in zip(parts, recorded, strict=True) if is_it]
-            weight[~sampled] *= _importance_weights(S, others)
-        return cls(rollouts, responses, here, folds, sampled.astype(float), weight)
+        other = np.repeat(recorded, [p.count for p in parts])
+        S = responses.total(np.asarray(here.S, np.float64))
+        drawn, others = (
+            [
+                p
+                for p, is_recorded in zip(parts, recorded, strict=True)
+                if is_recorded is x
+            ]
+            for x in (False, True)
+        )
+        sampled = (~other).astype(np.float64)
+        if all(part.engine_logprobs is not None for part in drawn):
+            apart = S[~other] - _sampled_with(drawn)
+            sampled[~other] = importance_weights(apart)
+        weight = np.isfinite(rollouts.reward) * sampled
+        if others:
+            scored = np.isfinite(rollouts.reward[other])
+            weight[other] = scored * _recorded_weights(S[other], others)
+        return cls(rollouts, responses, here, folds, sampled, weight)
 
     @cached_property
     def fold(self) -> Int[np.ndarray, " N"]:
@@ -171,18 +190,20 @@ class Evaluation:
         )
 
 
-def _importance_weights(
+def _sampled_with(parts: Sequence[Rollouts]) -> Float[np.ndarray, " M"]:
+    """Return the log-prob of each response by what sampled it."""
+    return np.array([x.sum() for part in parts for x in part.engine_logprobs or ()])
+
+
+def _recorded_weights(
     S: Float[np.ndarray, " M"], parts: Sequence[Rollouts]
 ) -> Float[np.ndarray, " M"]:
-    r"""Return self-normalised weights of responses that other policies sampled.
+    """Return the importance weights of responses that other policies sampled.
 
-    $w_i = n\,u_i$ with $u_i = \pi_i/\mu_i$ divided by their sum, where $\mu$ is the
-    policy that sampled response i, and the effective number $n = 1/\sum u_i^2$. The
-    parts are of one update after another, the nearest first; those from which on more
-    updates would be worth fewer responses have the weight 0.
+    The parts are of one update after another, the nearest first; those from which on
+    more updates would be worth fewer responses have the weight 0.
     """
-    sampled = [x.sum() for part in parts for x in part.engine_logprobs or ()]
-    log_w = S - np.array(sampled)
+    log_w = S - _sampled_with(parts)
     # Not each update by itself: one that is far would still be worth a response.
     ends = np.cumsum([part.count for part in parts])
     whole = [
@@ -190,16 +211,9 @@ def _importance_weights(
         for end, part, after in zip(ends, parts, [*parts[1:], None], strict=True)
         if after is None or after.sampler.model != part.sampler.model
     ]
-    best = max(whole, key=lambda end: _effective_number(log_w[:end]))
-    # The largest is subtracted against overflow.
-    u = np.exp(log_w[:best] - log_w[:best].max())
-    u /= u.sum()
-    return np.pad(u / (u @ u), (0, log_w.size - best))
-
-
-def _effective_number(log_w: np.ndarray) -> float:
-    u = np.exp(log_w - log_w.max())
-    return float(u.sum() ** 2 / (u @ u))
+    # Weights add up to the effective number of responses.
+    best = max(whole, key=lambda end: importance_weights(log_w[:end]).sum())
+    return np.pad(importance_weights(log_w[:best]), (0, log_w.size - best))
 
 
 class Half(NamedTuple):

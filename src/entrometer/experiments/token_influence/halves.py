@@ -4,6 +4,7 @@
 # parts of the update.
 
 import math
+from dataclasses import replace
 
 import numpy as np
 from jaxtyping import Float
@@ -104,8 +105,9 @@ def change(
     at, some = batch.responses.columns(rows), batch.select(rows)
     there = Tables(S=there.S[at], H=there.H[at])
     if objective == "entropy":
+        weighted = replace(some.responses, weight=some.sampled)
         return entropy_change(
-            change_statistics(some.responses, some.here, there, weighting=per_decision)
+            change_statistics(weighted, some.here, there, weighting=per_decision)
         )
     sums = reward_change_statistics(
         some.responses, some.reward, some.here, there, weight=some.weight
