@@ -275,6 +275,10 @@ def dppo(b: Batch, *, low: float, high: float, cap: float) -> Pulls:
     return alone(np.where(far, 0.0, np.minimum(b.r, cap) * b.A))
 
 
+def dppo_engine(b: Batch, *, low: float, high: float, cap: float) -> Pulls:
+    return dppo(replace(b, S_old=b.S_engine), low=low, high=high, cap=cap)
+
+
 def entropy_advantage(
     b: Batch, *, alpha: float, kappa: float, low: float, high: float
 ) -> Pulls:
@@ -388,6 +392,7 @@ BY_HAND: dict[str, Callable[..., Pulls]] = {
     "clip-higher": dr_grpo,
     "clip-v": clip_v,
     "dppo": dppo,
+    "dppo-engine": dppo_engine,
     "dr-grpo": dr_grpo,
     "entrocraft": entrocraft,
     "entropy-advantage": entropy_advantage,

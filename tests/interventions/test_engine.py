@@ -48,7 +48,17 @@ def test_the_clip_is_plain():
     same(found.alpha, scaled([[0.0] * 3, [-0.26, -0.26, -0.65], [0.0] * 3]))
 
 
-@pytest.mark.parametrize("name", ["tis", "icepop", "mis"])
+def test_dppo_against_the_engine_has_the_ratio_to_it_and_its_probability():
+    """p is 0.5, 0.2, 0.1; m says how much likelier the trainer has it."""
+    found = intervention("dppo-engine:high=0.3,low=0.3").coefficients(tables_of())
+    # In the first row the engine's 0.17 to 0.5 is too far up; in the second its 1.25
+    # to 0.5 is too far down.
+    alpha = [[0.0, 0.5 * 0.55, 0.0], [0.0, -0.5 * 0.4, -0.5], [0.0, 0.0, 0.0]]
+    same(found.alpha, scaled(alpha))
+    same(found.gamma, scaled([[0.0] * 3] * 3))
+
+
+@pytest.mark.parametrize("name", ["tis", "icepop", "mis", "dppo-engine"])
 def test_the_log_probs_of_the_engine_are_needed(name):
     with pytest.raises(MissingKey, match=f"the table 'S_engine', .* '{name}' reads"):
         intervention(name).loss(hand(p=[[0.5]], A=[[0.5]]))

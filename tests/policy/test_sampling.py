@@ -8,6 +8,7 @@ from scipy.stats import chisquare
 from transformers import AutoConfig, AutoModelForCausalLM, GenerationConfig
 
 from entrometer.errors import InvalidValue
+from entrometer.passes import forward
 from entrometer.policy.policy import Policy
 from entrometer.policy.precision import Precision
 from entrometer.policy.sampling import _draw, eos_tokens, sample
@@ -161,6 +162,20 @@ def test_measured_policy_draws_what_each_row_draws_alone(precision, lora_rank):
     assert tokens_of(rollouts) == alone
 
 
+@pytest.mark.parametrize("precision", ["float64", "bfloat16"])
+def test_kept_log_probs_are_those_that_the_sampling_computed(precision):
+    """In float64 those of a pass; in bfloat16 not, which is what they are kept for."""
+    policy = tiny_policy(precision=precision)
+    settings = {"prompt_ids": range(4), "temperature": 0.7, "max_tokens": 12, "seed": 7}
+    rollouts = sample(policy, PROMPTS, keep_logprobs=True, **settings)
+    assert tokens_of(rollouts) == tokens_of(sample(policy, PROMPTS, **settings))
+    kept = np.concatenate(rollouts.engine_logprobs)
+    exact = forward(tiny_policy(precision="float64"), rollouts).S
+    apart = np.abs(kept - exact).max()
+    assert apart < 1e-12 if precision == "float64" else 1e-4 < apart < 0.1
+    assert sample(policy, PROMPTS, **settings).engine_logprobs is None
+
+
 def test_rows_are_in_order_and_say_where_they_come_from(tiny):
     rollouts = sample(
         tiny,
@@ -290,7 +305,7 @@ def test_draw_stays_inside_the_vocabulary_at_the_ends_of_u():
     """Neither the padding to a power of two nor a token of no mass is ever drawn."""
     logits = torch.tensor([[-torch.inf, 0.0, 1.0, -torch.inf, 0.5, -torch.inf]])
     for u, token in ((0.0, 4), (1 - 2**-53, 1)):
-        drawn = _draw(logits, 1.0, torch.full((1, 3), u, dtype=torch.float64))
+        drawn, _ = _draw(logits, 1.0, torch.full((1, 3), u, dtype=torch.float64))
         assert drawn.tolist() == [token]
 
 
@@ -298,8 +313,10 @@ def test_draw_knows_probabilities_below_float32():
     """A token of probability 1e-12 is drawn below that number, and not above it."""
     logits = torch.tensor([[0.0, np.log(1e-12)]])
     for u, token in ((1 - 2e-12, 0), (1 - 5e-13, 1)):
-        drawn = _draw(logits, 1.0, torch.tensor([[u]], dtype=torch.float64))
+        drawn, S = _draw(logits, 1.0, torch.tensor([[u]], dtype=torch.float64))
         assert drawn.tolist() == [token]
+        expected = logits[0].double().log_softmax(0)[token]
+        assert S.item() == pytest.approx(expected.item(), rel=1e-12)
 
 
 def test_broken_logits_are_refused():

@@ -8,7 +8,11 @@ from typing import Any
 import numpy as np
 
 from entrometer.errors import InvalidValue
-from entrometer.experiments.config import CheckpointConfig, ExperimentConfig
+from entrometer.experiments.config import (
+    SAMPLING_PRECISIONS,
+    CheckpointConfig,
+    ExperimentConfig,
+)
 from entrometer.experiments.requests import (
     Draw,
     Recorded,
@@ -211,7 +215,12 @@ def draw(
     # Their text is in the key: a task of the same name may change its problems.
     asked = [[judge.prompt(every[i]), every[i].answer] for i in problems]
     # Which tokens are sampled needs no float64: their log-probs are computed again.
-    drawn_in = "float32" if config.precision == "float64" else config.precision
+    drawn_in: str = "float32" if config.precision == "float64" else config.precision
+    sampled_by, server = "policy", ""
+    if config.sampler in SAMPLING_PRECISIONS:
+        sampled_by, drawn_in = "precision", config.sampler
+    elif config.sampler:
+        sampled_by, server = "vllm", config.sampler
     return Draw(
         subject=replace(subject, precision=drawn_in),
         task=config.task,
@@ -226,8 +235,8 @@ def draw(
         code=code_key(reward_function(config.reward))
         if config.reward
         else task_code(config.task),
-        sampled_by="vllm" if config.sampler else "policy",
-        server=config.sampler or "",
+        sampled_by=sampled_by,
+        server=server,
     )
 
 

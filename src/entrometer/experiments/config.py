@@ -6,12 +6,21 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar, Literal
 
-from entrometer.errors import MOST, InvalidValue, require_address, require_types
+from entrometer.errors import (
+    MOST,
+    InvalidValue,
+    nearest_name,
+    require_address,
+    require_types,
+)
 from entrometer.runs.updates import steps_taken
 from entrometer.tasks.own import OWN
 from entrometer.tasks.registry import Split
 
 PrecisionName = Literal["float32", "float64", "bfloat16", "mixed"]
+
+SAMPLING_PRECISIONS = ("bfloat16", "float32")
+"""Precisions in which this process draws responses in place of an engine."""
 
 _FARTHEST = 4
 """Later updates are looked for among so many times as many as are needed."""
@@ -75,9 +84,11 @@ class CheckpointConfig:
     larger than a device; needs torchrun with as many processes, or --engine ray."""
 
     sampler: str | None = None
-    """Address of a vLLM server that draws the responses, such as http://127.0.0.1:8000;
-    by default they are drawn in this process. The server must serve the checkpoint, or
-    the base model of an adapter; the key in VLLM_API_KEY is sent to it."""
+    """What draws the responses instead of the measured policy: the address of a vLLM
+    server, such as http://127.0.0.1:8000, or `bfloat16` or `float32` for this process
+    in that precision. The server must serve the checkpoint, or the base model of an
+    adapter; the key in VLLM_API_KEY is sent to it. Estimates are reweighted to the
+    measured policy."""
 
     OWN: ClassVar[frozenset[str]] = frozenset()
     """Settings that are not taken from the training: their default is this class's."""
@@ -93,7 +104,14 @@ class CheckpointConfig:
     def __post_init__(self) -> None:
         """Raise for settings that cannot be measured, before anything is loaded."""
         require_types(self)
-        if self.sampler is not None:
+        if self.sampler is not None and self.sampler not in SAMPLING_PRECISIONS:
+            if "://" not in self.sampler:
+                raise InvalidValue(
+                    "expected the address of a vLLM server, such as "
+                    f"http://127.0.0.1:8000, or one of {', '.join(SAMPLING_PRECISIONS)}"
+                    f", got sampler={self.sampler!r}."
+                    f"{nearest_name(self.sampler, SAMPLING_PRECISIONS)}"
+                )
             require_address(self.sampler)
         if not self.checkpoints:
             raise InvalidValue(

@@ -89,6 +89,10 @@ class Batch:
     Dr-GRPO."""
     importance: Float[np.ndarray, " N"] | None = None
     """Weight of each response of a batch that another policy sampled; else None."""
+    log_mismatch: Float[np.ndarray, " K"] | None = None
+    r"""$S_\text{old} - S_e$ as the training recorded both; None if it did not."""
+    S_ref: Float[np.ndarray, " K"] | None = None
+    """Log-prob of each token by the training's reference model; None without one."""
 
     @property
     def weights(self) -> GradientWeights:
@@ -126,18 +130,33 @@ class Batch:
             return values.new_zeros(place.shape).masked_scatter(place, values)
 
         _, group = np.unique(self.rollouts.prompt, return_inverse=True)
+        S_old = old.astype(np.float64) - self.log_ratio
+        S_engine = self.engine_logprobs(S_old)
         return TokenTables(
             S=padded(here.S),
             H=padded(here.H),
-            S_old=padded(old.astype(np.float64) - self.log_ratio),
+            S_old=padded(S_old),
             A=padded(self.advantage),
             mask=padded(self.counted),
             group=torch.from_numpy(group),
             length_limit=self.rollouts.sampler.max_tokens,
             concentration=None if concentration is None else padded(concentration),
+            S_engine=None if S_engine is None else padded(S_engine),
+            S_ref=None if self.S_ref is None else padded(self.S_ref),
             influence=influence and (padded(influence[0]), padded(influence[1])),
             seed=seed,
         )
+
+    def engine_logprobs(
+        self, S_old: Float[np.ndarray, " K"]
+    ) -> Float[np.ndarray, " K"] | None:
+        """Return log-probs by the engine that sampled; None if they are not known."""
+        # As a difference: the training's S_old and the one computed here have their own
+        # roundings, and only the training's is the one its loss compares.
+        if self.log_mismatch is not None:
+            return np.asarray(S_old - self.log_mismatch)
+        drawn = self.rollouts.engine_logprobs
+        return None if drawn is None else np.concatenate(drawn)
 
     def treated(self, chosen: Intervention, tables: TokenTables) -> "Batch":
         """Return the batch with the token weights of its loss under an intervention."""
@@ -227,6 +246,9 @@ class Batch:
         columns = ("advantage", "log_ratio", "counted", "alpha", "gamma")
         chosen: dict[str, Any] = {name: getattr(self, name)[at] for name in columns}
         chosen["trained"] = self.trained and self.trained.rows(at)
+        for name in ("log_mismatch", "S_ref"):
+            column = getattr(self, name)
+            chosen[name] = None if column is None else column[at]
         if self.importance is not None:
             chosen["importance"] = self.importance[rows]
         return replace(self, rollouts=self.rollouts.select(rows), **chosen)
@@ -261,10 +283,11 @@ def recorded_batch(batch: UpdateBatch, text: str = PLAIN) -> Batch:
         np.concatenate(column).astype(np.float64)
         for column in (batch.S, batch.S_old, batch.H, batch.advantage)
     )
+    # The training's own advantages: rewards centred here would be wrong for a group
+    # whose other responses are in another update.
+    columns = {"advantage": A, "log_ratio": S - S_old, "counted": counted}
+    columns |= _optional_columns(batch, S_old, counted)
     if batch.alpha is not None and batch.gamma is not None:
-        # The training's own advantages: rewards centred here would be wrong for a group
-        # whose other responses are in another update.
-        columns = {"advantage": A, "log_ratio": S - S_old, "counted": counted}
         plain = _formed(intervention(PLAIN), rollouts, columns, Tables(S=S, H=H))
         alpha, gamma = (
             np.concatenate(x).astype(np.float64) for x in (batch.alpha, batch.gamma)
@@ -292,9 +315,32 @@ def recorded_batch(batch: UpdateBatch, text: str = PLAIN) -> Batch:
                 "it as plain Dr-GRPO"
             )
         H = np.zeros_like(H)  # Plain Dr-GRPO does not read it.
-    columns = {"advantage": A, "log_ratio": S - S_old, "counted": counted}
     here, seed = Tables(S=S, H=H), batch.settings.step
     return _formed(chosen, rollouts, columns, here, seed=seed)
+
+
+def recorded_tables(batch: UpdateBatch) -> frozenset[str]:
+    """Return which of `S_engine` and `S_ref` a training recorded for every token."""
+    counted = np.concatenate(batch.counted)
+    return frozenset(
+        name
+        for name in ("S_engine", "S_ref")
+        if (column := getattr(batch, name)) is not None
+        and np.isfinite(np.concatenate(column)[counted]).all()
+    )
+
+
+def _optional_columns(
+    batch: UpdateBatch,
+    S_old: Float[np.ndarray, " K"],
+    counted: Bool[np.ndarray, " K"],
+) -> dict[str, np.ndarray]:
+    columns: dict[str, np.ndarray] = {}
+    for name in recorded_tables(batch):
+        # Tokens that the loss leaves out may have no log-prob.
+        x = np.where(counted, np.concatenate(getattr(batch, name)), S_old)
+        columns |= {"S_ref": x} if name == "S_ref" else {"log_mismatch": S_old - x}
+    return columns
 
 
 def recorded_rollouts(batch: UpdateBatch) -> Rollouts:

@@ -122,8 +122,8 @@ def _number(text: str, key: str, value: str, kind: Callable[[float], Number]) ->
 def _require_range(text: str, key: str, value: Number, remedy: Remedy) -> None:
     largest = 1.0 if key in remedy.shares else math.inf
     positive = key in remedy.positive
-    # Only the upper clip may be infinite: it then never acts.
-    infinite = math.isinf(value) and key != "high"
+    # Only upper limits may be infinite: they then never act.
+    infinite = math.isinf(value) and key not in ("high", "cap", "most")
     if not 0 <= value <= largest or infinite or (positive and value == 0):
         wanted = f"{'above' if positive else 'from'} 0{' to 1' if largest == 1 else ''}"
         raise InvalidValue(

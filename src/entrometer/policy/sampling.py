@@ -5,6 +5,7 @@
 
 import inspect
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
@@ -31,6 +32,7 @@ def sample(
     max_tokens: int,
     seed: int | Int[np.ndarray, " N"],
     batch_tokens: int = 2**14,
+    keep_logprobs: bool = False,
 ) -> Rollouts:
     r"""Draw responses from $\pi(\cdot|t_{<k}) = \mathrm{softmax}(z_k/\tau)$ itself.
 
@@ -45,6 +47,9 @@ def sample(
     A repeated prompt id gets new responses. `seed` is one number for all, or the seed
     of each response of a part of a batch. The key-value cache holds at most
     `batch_tokens` tokens, prompts and padding included. Rewards are not set.
+
+    With `keep_logprobs` each token's log-prob, as the sampling itself computed it, is
+    kept as an engine's: for a policy that samples in another precision than it trains.
     """
     source = Path(policy.source).expanduser()
     sampler = Sampler(
@@ -59,15 +64,19 @@ def sample(
     _check_prompts(policy, prompts, max_tokens)
     rows = [prompt for prompt in prompts for _ in range(responses_per_prompt)]
     responses: list[list[int]] = [[] for _ in rows]
+    logprobs: list[list[float]] = [[] for _ in rows]
     eos = eos_tokens(policy)
     for batch in _batches([len(row) + max_tokens for row in rows], batch_tokens):
         prompts_of_batch = [rows[i] for i in batch]
         drawn = _draw_batch(policy, prompts_of_batch, seeds[batch], sampler, eos)
-        for i, response in zip(batch, drawn, strict=True):
-            responses[i] = response
+        for i, response, S in zip(batch, *drawn, strict=True):
+            responses[i], logprobs[i] = response, S
     plain = {"skip_special_tokens": True, "clean_up_tokenization_spaces": False}
     texts = [policy.tokenizer.decode(row, **plain) for row in responses]
-    return unscored(prompt_ids, rows, responses, seeds, texts, sampler)
+    rollouts = unscored(prompt_ids, rows, responses, seeds, texts, sampler)
+    if not keep_logprobs:
+        return rollouts
+    return replace(rollouts, engine_logprobs=tuple(map(np.array, logprobs)))
 
 
 def eos_tokens(policy: Policy) -> tuple[int, ...]:
@@ -118,7 +127,8 @@ def _draw_batch(
     seeds: Int[np.ndarray, " B"],
     sampler: Sampler,
     eos: tuple[int, ...],
-) -> list[list[int]]:
+) -> tuple[list[list[int]], list[list[float]]]:
+    """Return the tokens of each response, and their log-probs."""
     device = policy.device
     model: Any = policy.model
     # Drawn by NumPy: the same numbers on every device, and a longer limit only appends.
@@ -131,6 +141,7 @@ def _draw_batch(
     last_only = {"logits_to_keep": 1} if one else {}
 
     responses: list[list[int]] = [[] for _ in prompts]
+    logprobs: list[list[float]] = [[] for _ in prompts]
     rows = list(range(len(prompts)))
     cache = None
     with torch.no_grad():
@@ -150,9 +161,12 @@ def _draw_batch(
             u_BD = np.stack([streams[row].random(halvings) for row in rows])
             u = torch.from_numpy(u_BD).to(device)
             # All processes of a group draw the same; a rounding must not part them.
-            token_B = same(policy.mesh, _draw(logits_BV, sampler.temperature, u))
-            for row, token in zip(rows, token_B.tolist(), strict=True):
+            token_B, S_B = _draw(logits_BV, sampler.temperature, u)
+            token_B = same(policy.mesh, token_B)
+            drawn = zip(rows, token_B.tolist(), S_B.tolist(), strict=True)
+            for row, token, S in drawn:
                 responses[row].append(token)
+                logprobs[row].append(S)
             going = (~torch.isin(token_B, eos_E)).nonzero()[:, 0]
             if going.numel() == 0:
                 break
@@ -163,13 +177,13 @@ def _draw_batch(
             ids_BT = token_B[going, None]
             position_BT = position_BT[going, -1:] + 1
             mask_BT = torch.nn.functional.pad(mask_BT[going], (0, 1), value=1)
-    return responses
+    return responses, logprobs
 
 
 def _draw(
     logits: Float[Tensor, "B V"], temperature: float, u: Float[Tensor, "B D"]
-) -> Int[Tensor, " B"]:
-    r"""Draw a token of each row by halving the vocabulary D times.
+) -> tuple[Int[Tensor, " B"], Float[Tensor, " B"]]:
+    r"""Draw a token of each row by halving the vocabulary D times; with its log-prob.
 
     At each halving the token is in the left half if $u < m_l / (m_l + m_r)$, m the
     masses of the halves: the product of these chances is $\pi$.
@@ -196,7 +210,7 @@ def _draw(
         left, right = (half.gather(1, node_B1) for half in mass.chunk(2, dim=1))
         # Never into an empty half: u (left + 0) >= left is false for every u < 1.
         node_B1 += 2**d * (u[:, d, None] * (left + right) >= left)
-    return node_B1[:, 0]
+    return node_B1[:, 0], mass_BV.gather(1, node_B1)[:, 0].log()
 
 
 def _left_padded(

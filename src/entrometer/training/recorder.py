@@ -72,6 +72,7 @@ _LOSS = (
     *("vespo_k_pos", "vespo_k_neg", "vespo_lambda_pos", "vespo_lambda_neg"),
     *("use_vllm", "vllm_importance_sampling_correction"),
     *("vllm_importance_sampling_mode", "vllm_importance_sampling_cap"),
+    *("vllm_importance_sampling_clip_min", "vllm_importance_sampling_clip_max"),
 )
 """Settings of TRL that decide the loss."""
 

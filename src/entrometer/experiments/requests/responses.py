@@ -23,6 +23,7 @@ from entrometer.experiments.update_batch import (
     Batch,
     minibatch_rows,
     recorded_batch,
+    recorded_tables,
     sampled_batch,
 )
 from entrometer.interventions import PLAIN
@@ -82,7 +83,9 @@ class Draw(Request, _Grouped):
     code: str = ""
     """Content key of the task's code if a user wrote it: it decides the rewards."""
     sampled_by: str = "policy"
-    """`policy` for this package's own sampling, or `vllm`, whose numerics differ."""
+    """`policy` for this package's own sampling; `vllm`, whose numerics differ; or
+    `precision` for this package's sampling in another precision than the measured
+    policy's, with the log-probs of that precision."""
     server: str = field(default="", metadata=NOT_IN_KEY)
     """Address of the vLLM server; empty for this package's own sampling."""
 
@@ -103,6 +106,11 @@ class Draw(Request, _Grouped):
     def longest(self) -> int:
         """Length limit of a response, in tokens."""
         return self.max_tokens
+
+    @property
+    def log_probs(self) -> frozenset[str]:
+        """`S_engine` if an inference engine draws the responses; else nothing."""
+        return frozenset({"S_engine"} if self.sampled_by != "policy" else ())
 
     @property
     def reference(self) -> "DrawnResponses":
@@ -146,7 +154,8 @@ class Draw(Request, _Grouped):
                 self.server, self.subject, policy, prompts, settings
             )
         else:
-            rollouts = sample(policy, prompts, **settings)
+            keep = self.sampled_by != "policy"
+            rollouts = sample(policy, prompts, keep_logprobs=keep, **settings)
         if isinstance(judge, Own):
             texts = [
                 policy.tokenizer.decode(p, skip_special_tokens=True) for p in prompts
@@ -208,6 +217,11 @@ class Recorded(_Grouped):
         has_weights = _recorded(self.path, self.sha256)[2]
         return "" if has_weights else self.intervention or PLAIN
 
+    @property
+    def log_probs(self) -> frozenset[str]:
+        """Which of `S_engine` and `S_ref` the training recorded."""
+        return _recorded(self.path, self.sha256)[3]
+
     def response_tokens(self, store: Path) -> int:
         """Return the number of tokens of the file's responses."""
         return list_values(self.path, "response_tokens")
@@ -231,6 +245,11 @@ class Minibatch(_Grouped):
     def longest(self) -> int:
         """Length limit of the batch's responses, in tokens."""
         return self.batch.longest
+
+    @property
+    def log_probs(self) -> frozenset[str]:
+        """Which of `S_engine` and `S_ref` the batch has."""
+        return self.batch.log_probs
 
     def response_tokens(self, store: Path) -> int:
         """Return about how many tokens the part has: an equal share of the batch."""
@@ -260,6 +279,11 @@ class Reweighted(_Grouped):
     def longest(self) -> int:
         """Length limit of a response in the training, in tokens."""
         return self.batch.longest
+
+    @property
+    def log_probs(self) -> frozenset[str]:
+        """Which of `S_engine` and `S_ref` the batch has."""
+        return self.batch.log_probs
 
     def response_tokens(self, store: Path) -> int:
         """Return the number of tokens of the file's responses."""
@@ -354,7 +378,8 @@ def _from_server(
 
 
 @cache
-def _recorded(path: str, sha256: str) -> tuple[np.ndarray, int, bool]:
+def _recorded(path: str, sha256: str) -> tuple[np.ndarray, int, bool, frozenset[str]]:
     # The hash is an argument so that a file that was replaced is read again.
     batch = read_update(path)
-    return batch.group, batch.settings.max_tokens, batch.alpha is not None
+    limit, has_weights = batch.settings.max_tokens, batch.alpha is not None
+    return batch.group, limit, has_weights, recorded_tables(batch)
