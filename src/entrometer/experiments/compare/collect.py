@@ -7,6 +7,7 @@ import numpy as np
 
 from entrometer.estimators import Tables
 from entrometer.experiments.compare.config import CompareConfig
+from entrometer.experiments.compare.later import later_changes
 from entrometer.experiments.compare.plan import PointPlan, Trial, changed
 from entrometer.experiments.compare.slopes import (
     CHOOSING,
@@ -53,6 +54,7 @@ def collect(
         tables.batches.extend(batch_changes(effects))
         tables.agreement.extend(gain_agreement(effects, _predicted(m, treated)))
     tables.remedies.extend(_remedies(points, tables.outcomes))
+    tables.later.extend(later_changes(points, store))
     return tables
 
 

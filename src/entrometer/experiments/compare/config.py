@@ -5,7 +5,7 @@ import re
 from dataclasses import dataclass
 from typing import ClassVar
 
-from entrometer.errors import InvalidValue
+from entrometer.errors import MOST, InvalidValue
 from entrometer.experiments.config import NextBatchesConfig
 
 _MINIBATCH = re.compile(r"([1-9]\d*)/([1-9]\d*)")
@@ -20,8 +20,9 @@ class CompareConfig(NextBatchesConfig):
     none is given, all whose tables a comparison measures."""
 
     minibatches: tuple[str, ...] = ("1/1", "2/2")
-    """Parts of the update to compare on: `j/J` is part j of J, after j-1 plain
-    steps."""
+    """Steps to compare at: `j/J` is the j-th over J parts of the update, after j-1
+    plain steps; above J in further epochs. With several updates, later minibatches
+    have a verdict over updates too."""
 
     folds: int = 8
     """Parts of the evaluation batch, by prompt: half choose tokens, half measure."""
@@ -31,6 +32,10 @@ class CompareConfig(NextBatchesConfig):
 
     truth: bool = True
     """Whether to take each intervention's step too, not only to predict its effect."""
+
+    keep_loss: bool = True
+    """Whether interventions change the loss that the training recorded, if it did;
+    otherwise they change plain Dr-GRPO."""
 
     prices: tuple[float, ...] = (0.0, 0.25, 0.5, 1.0, 2.0, 4.0, 16.0)
     """Prices of entropy along the frontier; at 1, the summed influence on entropy
@@ -46,10 +51,11 @@ class CompareConfig(NextBatchesConfig):
         if not self.prices or not all(0 <= x < math.inf for x in self.prices):
             raise InvalidValue(f"expected prices >= 0 and finite, got {self.prices}")
         for text, (part, parts) in zip(self.minibatches, self.parts, strict=True):
-            if not 1 <= part <= parts:
+            if not (part >= 1 and 1 <= parts <= MOST and part <= MOST):
                 raise InvalidValue(
-                    f"expected a minibatch j/J with j up to J, got {text!r}; 1/1 is "
-                    "the whole update, 2/4 the second of four parts"
+                    f"expected a minibatch j/J with j and J from 1, got {text!r}; 1/1 "
+                    "is the whole update, 2/4 the second of four parts, 6/4 the second "
+                    "in a second epoch"
                 )
 
     @property

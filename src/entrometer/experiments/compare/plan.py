@@ -18,6 +18,7 @@ from entrometer.experiments.compare.requests import (
     InterventionInputs,
     InterventionLoss,
 )
+from entrometer.experiments.compare.variants import MEASURED, Variant, variants
 from entrometer.experiments.next_batches.plan import (
     NextBatches,
     next_batches,
@@ -43,68 +44,8 @@ from entrometer.experiments.token_influence.requests import (
     folded,
 )
 from entrometer.experiments.update_batch import Batch
-from entrometer.interventions import (
-    PLAIN,
-    Intervention,
-    Remedy,
-    intervention,
-    intervention_names,
-)
+from entrometer.interventions import PLAIN, intervention
 from entrometer.policy.checkpoint import read_progress, read_schedule
-
-_MEASURED = frozenset({"concentration", "influence"})
-"""Optional tables of interventions that a comparison measures."""
-
-
-@dataclass(frozen=True)
-class Variant:
-    """An intervention at a strength."""
-
-    intervention: Intervention
-    tried: bool
-    """Whether its step is taken: at the default strength, or as it was asked for."""
-
-    @property
-    def strength(self) -> float | None:
-        """Value of the setting that is swept; None if the intervention has none."""
-        name = self.intervention.remedy.strength
-        return None if name is None else dict(self.intervention.settings)[name]
-
-
-def variants(texts: tuple[str, ...]) -> tuple[Variant, ...]:
-    """Return plain, then each intervention; without settings, at all its strengths."""
-    plain = intervention(PLAIN)
-    # Whether each is tried; one that is named twice is compared once.
-    options = {plain: True}
-    for text in texts or measurable_names():
-        chosen = intervention(text)
-        remedy = chosen.remedy
-        _require_measured(text, remedy)
-        # With settings, the user has chosen the strength.
-        if ":" in text or not remedy.strengths:
-            options[chosen] = True
-            continue
-        for value in remedy.strengths:
-            settings = dict(chosen.settings) | {str(remedy.strength): value}
-            option = replace(chosen, settings=tuple(settings.items()))
-            options[option] = option == chosen or options.get(option, False)
-    return tuple(Variant(option, tried) for option, tried in options.items())
-
-
-def measurable_names() -> list[str]:
-    """Return the interventions whose optional tables a comparison measures."""
-    names = intervention_names()
-    return [n for n in names if not intervention(n).remedy.lacks(_MEASURED)]
-
-
-def _require_measured(text: str, remedy: Remedy) -> None:
-    missing = remedy.lacks(_MEASURED)
-    if missing:
-        raise InvalidValue(
-            "expected an intervention that needs only tables of a comparison, got "
-            f"{text!r}, which needs the table {missing[0]!r}, which no pass measures; "
-            "take another, or call its loss on tables of your own"
-        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -198,8 +139,8 @@ def _point(
     steps, learning_rate = schedule.step, schedule.learning_rate
     eta = config.eta or learning_rate
     require_rates(path, learning_rate, [eta])
-    chosen = variants(config.interventions)
     whole = step_of(config, start, update, steps)
+    chosen = variants(config.interventions, whole.batch.log_probs)
     number, parts = part
     if whole.batch.prompts < parts:
         raise InvalidValue(
@@ -209,27 +150,27 @@ def _point(
     before: list[Request] = [whole.batch] if isinstance(whole.batch, Draw) else []
     text, subject = intervention(PLAIN).text, start
     for earlier in range(1, number):
-        batch = _minibatch(whole.batch, earlier, parts)
+        batch = _minibatch(whole.batch, (earlier - 1) % parts + 1, parts)
         seen = _inputs(subject, start, batch)
-        step = _treated(subject, whole, batch, seen, text)
+        step = _treated(subject, whole, batch, seen, text, keep=config.keep_loss)
         # At the training's rate even if --eta is smaller: the rate of these steps is
         # what makes the later minibatch as off-policy as it is in training.
         advanced = PolicyAfterStep(subject=subject, step=step, eta=learning_rate or eta)
         before += [*seen.requests(), advanced]
         subject = replace(start, advanced=advanced)
-    batch = _minibatch(whole.batch, number, parts)
+    batch = _minibatch(whole.batch, (number - 1) % parts + 1, parts)
     seen = _inputs(subject, start, batch)
     if any("concentration" in v.intervention.remedy.needs for v in chosen):
         concentration = Concentration(subject=subject, batch=batch)
         seen = replace(seen, concentration=concentration)
-    plain = _treated(subject, whole, batch, seen, text)
+    plain = _treated(subject, whole, batch, seen, text, keep=config.keep_loss)
     # Sampled at the policy that is updated: slopes are on-policy estimates there.
     gradients = folded(subject, scored_evaluation(config, subject), config.folds)
     ahead: NextBatches | None = None
     inputs: tuple[Request, ...] = ()
     # The verdict is on whole updates: a later minibatch is at another policy for every
     # batch, and one evaluation batch cannot serve them all.
-    if config.batches > 1 and parts == 1 and update == config.updates[0]:
+    if config.batches > 1 and part == (1, 1) and update == config.updates[0]:
         ahead, inputs = _ahead(config, start, steps, chosen, gradients)
     return PointPlan(
         checkpoint=name,
@@ -262,20 +203,32 @@ def _ahead(
     gradients: tuple[FoldGradient, ...],
 ) -> tuple[NextBatches | None, tuple[Request, ...]]:
     """Return the passes for the tried variants on several batches, and their inputs."""
-    batches = pool(config, subject, config.updates[0], steps)
+    # What the losses that were asked for by name need, sampled batches must have too.
+    needs = {
+        n for v in chosen if config.interventions for n in v.intervention.remedy.needs
+    }
+    batches = pool(
+        config, subject, config.updates[0], steps, needs=frozenset(needs) - MEASURED
+    )
     seen = [_inputs(subject, subject, batch.source) for batch in batches]
     # A choice of tokens by influence would need that of every batch.
+    known = frozenset({"concentration"}).union(
+        frozenset.intersection(*(b.source.log_probs for b in batches))
+    )
     tried = [
         v.intervention
         for v in chosen
-        if v.tried and "influence" not in v.intervention.remedy.needs
+        if v.tried and not v.intervention.remedy.lacks(known)
     ]
     if any("concentration" in x.remedy.needs for x in tried):
         seen = [
             replace(x, concentration=Concentration(subject=subject, batch=b.source))
             for x, b in zip(seen, batches, strict=True)
         ]
-    losses = {str(x): [_loss(subject, s, x.text) for s in seen] for x in tried}
+    keep = config.keep_loss
+    losses = {
+        str(x): [_loss(subject, s, x.text, keep=keep) for s in seen] for x in tried
+    }
     planned = next_batches(config, subject, batches, losses, gradients)
     return planned, tuple(r for x in seen for r in x.requests()) if planned else ()
 
@@ -300,9 +253,12 @@ def _treated(
     seen: InterventionInputs,
     text: str,
     adjoint: Adjoint | None = None,
+    *,
+    keep: bool,
 ) -> Step:
     """Return the step that AdamW makes under an intervention."""
-    loss, limit = _loss(subject, seen, text, adjoint), whole.max_grad_norm
+    loss = _loss(subject, seen, text, adjoint, keep=keep)
+    limit = whole.max_grad_norm
     return Step(subject=subject, batch=batch, max_grad_norm=limit, loss=loss)
 
 
@@ -311,6 +267,8 @@ def _loss(
     seen: InterventionInputs,
     text: str,
     adjoint: Adjoint | None = None,
+    *,
+    keep: bool,
 ) -> InterventionLoss:
     remedy = intervention(text).remedy
     # Only what the loss reads: its content key must not depend on anything else.
@@ -322,6 +280,7 @@ def _loss(
         adjoint=adjoint if "influence" in remedy.needs else None,
         code=remedy.code,
         progress=read_progress(Path(subject.path)) if remedy.scheduled else 0.0,
+        keep_loss=keep,
     )
 
 
@@ -335,11 +294,13 @@ def follow_up(
     in the store; before, they are taken to be those that act on the ratio alone, where
     every ratio is 1.
     """
-    return [_with_trials(p, store) if config.truth else p for p in points]
+    if not config.truth:
+        return [*points]
+    return [_with_trials(config, point, store) for point in points]
 
 
-def _with_trials(point: PointPlan, store: Path) -> PointPlan:
-    trials = [_trial(point, variant) for variant in point.variants if variant.tried]
+def _with_trials(config: CompareConfig, point: PointPlan, store: Path) -> PointPlan:
+    trials = [_trial(config, point, v) for v in point.variants if v.tried]
     first = [*point.before, *point.seen.requests(), point.adjoint]
     if all(request.path(store).exists() for request in first):
         plain = trials[0].step.read_batch(store)
@@ -357,9 +318,17 @@ def _with_trials(point: PointPlan, store: Path) -> PointPlan:
     return replace(point, trials=tuple(trials))
 
 
-def _trial(point: PointPlan, variant: Variant) -> Trial:
+def _trial(config: CompareConfig, point: PointPlan, variant: Variant) -> Trial:
     subject, plain, text = point.subject, point.plain, variant.intervention.text
-    step = _treated(subject, plain, plain.batch, point.seen, text, point.adjoint)
+    step = _treated(
+        subject,
+        plain,
+        plain.batch,
+        point.seen,
+        text,
+        point.adjoint,
+        keep=config.keep_loss,
+    )
     slope = MomentumProducts(subject=subject, step=step, gradients=point.gradients)
     there = HeldOutForward(
         subject=subject, gradients=point.gradients[0], step=step, eta=point.eta

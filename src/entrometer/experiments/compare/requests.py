@@ -88,9 +88,13 @@ class InterventionLoss:
     """Content key of the function if a user wrote it."""
     progress: float = 0.0
     """Fraction of the training that is done, for a loss with a schedule; else 0."""
+    keep_loss: bool = True
+    """Whether it changes the loss that the training recorded; else plain Dr-GRPO."""
 
     def apply(self, batch: Batch, store: Path) -> Batch:
         """Return the batch with the token weights of the intervention."""
+        if not self.keep_loss:
+            batch = replace(batch, trained=None)
         tables = self.inputs.read(store, self.adjoint, self.progress)
         return batch.treated(intervention(self.intervention), tables)
 

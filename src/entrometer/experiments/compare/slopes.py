@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 from jaxtyping import Float
 
-from entrometer.estimators import Estimate, Influence, influence_parts
+from entrometer.estimators import Estimate, Influence, Tables, influence_parts
 from entrometer.experiments.compare.plan import PointPlan
 from entrometer.experiments.result_fields import estimate_fields
 from entrometer.experiments.token_influence.folds import Evaluation
@@ -68,6 +68,8 @@ class Measured:
     """Slope along momentum and weight decay, through every gradient, by objective."""
     history: Slopes
     """Slopes along momentum alone, one row."""
+    here: Tables
+    """S and H of every token of the batch, under the policy that is updated."""
 
     def slopes(self, batches: Sequence[Batch], *, carried: bool = True) -> Slopes:
         """Return the slope of the step with each batch's weights, one row per batch.
@@ -108,6 +110,7 @@ def measured(point: PointPlan, store: Path) -> Measured:
         dH=along("dH"),
         carried=by_objective(carried["history"] + carried["decay"]),
         history=Slopes(evaluation, point.eta, history),
+        here=Tables(S=columns["S"], H=columns["H"]),
     )
 
 

@@ -5,6 +5,7 @@ from itertools import islice
 from typing import Any
 
 from entrometer.experiments.compare.config import CompareConfig
+from entrometer.experiments.compare.later_words import later_sentences
 from entrometer.experiments.next_batches.summary import (
     next_batch_sentences,
     next_batch_warnings,
@@ -39,6 +40,7 @@ def summarize(config: CompareConfig, tables: CompareTables) -> dict[str, Any]:
             _overview(config, tables),
             *advised(tables),
             *findings(tables),
+            *later_sentences(tables.later),
             *signal_sentences(tables.signal),
         ],
         "warnings": [

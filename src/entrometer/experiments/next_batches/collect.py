@@ -5,7 +5,6 @@
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
@@ -47,33 +46,43 @@ class Effects:
 
     checkpoint: str
     eta: float
-    plan: NextBatches
-    evaluation: Evaluation
+    names: Sequence[str]
+    """Names of the update batches."""
+    losses: Sequence[str]
+    """Names of the losses; the first is plain."""
+    evaluations: Sequence[Evaluation]
+    """Evaluation batch at each update batch's policy: one for all at a checkpoint."""
     products: Sequence[dict[str, np.ndarray]]
     """Columns of `LossProducts`, by loss."""
     groups: Sequence[tuple[int, int]]
     """Groups with signal and all groups of each batch."""
     effective_share: Sequence[float]
+    horizons: tuple[int, ...] = ()
+    """Horizons of the rates."""
 
     @property
     def batches(self) -> int:
         """Number of update batches K."""
-        return len(self.plan.batches)
+        return len(self.names)
 
-    @cached_property
-    def horizons(self) -> tuple[int, ...]:
-        """Horizons of the rates."""
-        return self.plan.products[0].horizons
+    @property
+    def prompts(self) -> int:
+        """Number of evaluation prompts."""
+        return self.evaluations[0].prompts
 
     def influence(self, columns: Sequence[np.ndarray], objective: str) -> Influence:
-        """Return the change along each direction, given its products in G rows."""
-        split = [by_objective(self.eta * column) for column in columns]
-        parts = np.stack([s[objective] for s in split])
-        length = np.stack([s["length"] for s in split])
-        batch = self.evaluation
-        whole = contributions(batch, objective, parts, length.sum(axis=1))
-        return token_influence(
-            whole, prompts=batch.prompts, responses=batch.responses.count
+        """Return the change along a direction per batch, given its G products."""
+        rows = [
+            _influence(evaluation, self.eta * column, objective)
+            for evaluation, column in zip(self.evaluations, columns, strict=True)
+        ]
+        values, errors, folds = (
+            np.concatenate([getattr(row, name) for row in rows])
+            for name in ("value", "standard_error", "fold_influence")
+        )
+        first = rows[0]
+        return Influence(
+            values, errors, folds, first.folds, first.prompts, first.responses
         )
 
     def elsewhere(self, loss: int, objective: str) -> float:
@@ -82,7 +91,7 @@ class Effects:
         split = [by_objective(self.eta * column) for column in columns]
         parts = np.stack([s[objective] for s in split])
         length = np.stack([s["length"] for s in split])
-        halved = by_half(self.evaluation, objective, parts, length, which=1)
+        halved = by_half(self.evaluations[0], objective, parts, length, which=1)
         return float(halved.value.mean())
 
     def table(
@@ -121,7 +130,7 @@ class Effects:
         """
         columns = [self.products[loss][f"history_{b}"] for b in range(self.batches)]
         cells = self.influence(columns, objective).cells
-        return two_way(cells, prompts=self.evaluation.prompts).expected
+        return two_way(cells, prompts=self.prompts).expected
 
     def per_nat(self, loss: int, against: int | None) -> Estimate:
         r"""Return the change in reward per nat of the change in entropy, by one step.
@@ -131,12 +140,21 @@ class Effects:
         """
         columns = self.table(loss, against, ONE_STEP)
         h, J = (self.influence(columns, x).cells for x in ("entropy", "reward"))
-        entropy = two_way(h, prompts=self.evaluation.prompts).expected
+        entropy = two_way(h, prompts=self.prompts).expected
         if not entropy.low * entropy.high > 0:
             return replace(entropy, value=np.nan, low=np.nan, high=np.nan)
         r = J.mean() / h.mean()
         cells = r + (J - r * h) / h.mean()
-        return two_way(cells, prompts=self.evaluation.prompts).expected
+        return two_way(cells, prompts=self.prompts).expected
+
+
+def _influence(batch: Evaluation, column: np.ndarray, objective: str) -> Influence:
+    split = by_objective(column)
+    parts, length = split[objective][None], split["length"].sum()[None]
+    whole = contributions(batch, objective, parts, length)
+    return token_influence(
+        whole, prompts=batch.prompts, responses=batch.responses.count
+    )
 
 
 @runtime_checkable
@@ -163,11 +181,14 @@ def read_effects(point: Planned, eta: float, store: Path) -> Effects | None:
         return None
     # The first loss: what another one drops is no lack of signal.
     batches = [g.read_batches(store)[0] for g in plan.gradients]
+    evaluation = point.gradients[0].read_batch(store)
     return Effects(
         checkpoint=point.checkpoint,
         eta=eta,
-        plan=plan,
-        evaluation=point.gradients[0].read_batch(store),
+        names=[batch.name for batch in plan.batches],
+        losses=plan.losses,
+        evaluations=[evaluation] * len(plan.batches),
+        horizons=plan.products[0].horizons,
         products=[read_columns(p.path(store)) for p in plan.products],
         groups=[b.groups_with_signal for b in batches],
         effective_share=[b.effective_share for b in batches],
@@ -178,8 +199,7 @@ def batch_changes(effects: Effects | None) -> Iterator[BatchChange]:
     """Yield a row per loss, objective and batch."""
     if effects is None:
         return
-    plan = effects.plan
-    for loss in range(len(plan.losses)):
+    for loss, of_loss in enumerate(effects.losses):
         columns = effects.products[loss]
         for objective in OBJECTIVES:
             steps, history = (
@@ -189,12 +209,12 @@ def batch_changes(effects: Effects | None) -> Iterator[BatchChange]:
                 )
                 for x in ("step", "history")
             )
-            for b, batch in enumerate(plan.batches):
+            for b, batch in enumerate(effects.names):
                 with_signal, groups = effects.groups[b]
                 yield BatchChange(
                     checkpoint=effects.checkpoint,
-                    batch=batch.name,
-                    loss=plan.losses[loss],
+                    batch=batch,
+                    loss=of_loss,
                     objective=objective,
                     eta=effects.eta,
                     groups=groups,
@@ -210,7 +230,7 @@ def expected_changes(effects: Effects | None) -> Iterator[ExpectedChange]:
     if effects is None:
         return
     horizons = (ONE_STEP, *effects.horizons)
-    losses = range(len(effects.plan.losses))
+    losses = range(len(effects.losses))
     for horizon in horizons:
         for objective in OBJECTIVES:
             # A rate is at the present parameters: entropy keeps it for many steps,
@@ -228,7 +248,7 @@ def _judged(
     objective: str,
     horizon: int,
 ) -> Iterator[ExpectedChange]:
-    names, rows = effects.plan.losses, []
+    names, rows = effects.losses, []
     for loss, against in pairs:
         found = effects.expected(loss, against, objective, horizon)
         variance = found.expected.standard_error**2
@@ -280,7 +300,7 @@ def gain_agreement(
     """
     if effects is None or effects.batches < 3:
         return
-    places = {name: i for i, name in enumerate(effects.plan.losses)}
+    places = {name: i for i, name in enumerate(effects.losses)}
     for objective, gains in predicted.items():
         names = [n for n in gains if n in places and math.isfinite(gains[n])]
         p = np.array([gains[n] for n in names])

@@ -64,19 +64,25 @@ class NextBatches:
 
 
 def pool(
-    config: NextBatchesConfig, subject: Subject, update: str, steps: int
+    config: NextBatchesConfig,
+    subject: Subject,
+    update: str,
+    steps: int,
+    *,
+    needs: frozenset[str] = frozenset(),
 ) -> tuple[NamedBatch, ...]:
     """Return the named update, then others that the training could draw next.
 
     Others are sampled from the policy, if the training's loss is plain Dr-GRPO, which a
-    sampled batch has, and rewards are known. Otherwise they are the training's own
+    sampled batch has, rewards are known, and a sampled batch has the tables that losses
+    need besides, as S by the engine that samples. Otherwise they are the training's own
     later updates, as far as they were recorded, reweighted to this policy: a few steps
     of a training that learns leave little of them.
     """
     first = step_of(config, subject, update, steps).batch
     assert isinstance(first, Draw | Recorded)
     found = [NamedBatch(name=update, source=first)]
-    if not _can_sample(config, first):
+    if not (_can_sample(config, first) and needs <= _sampled_log_probs(config)):
         if isinstance(first, Recorded):
             found += _later(config, subject, steps, first)
         return tuple(found[: config.batches])
@@ -93,6 +99,10 @@ def pool(
         source = step_of(config, subject, name, steps).batch
         found.append(NamedBatch(name=name, source=source))
     return tuple(found)
+
+
+def _sampled_log_probs(config: NextBatchesConfig) -> frozenset[str]:
+    return frozenset({"S_engine"} if config.sampler else ())
 
 
 def _can_sample(config: NextBatchesConfig, first: Source) -> bool:

@@ -4,6 +4,7 @@ from entrometer.report.compare.agreement import agreements, predicted
 from entrometer.report.compare.answer import answer, reference, settings_to_paste
 from entrometer.report.compare.frontier import frontier, remedies, strengths
 from entrometer.report.compare.gains import distance_to_frontier, gains
+from entrometer.report.compare.later import later_gains
 from entrometer.report.kinds import PageParts, Section
 from entrometer.report.next_batches import batch_table, next_gains
 from entrometer.runs.tables.compare import CompareTables
@@ -23,6 +24,10 @@ PARTS = PageParts[CompareTables](
                 "gain over plain": gains,
                 "frontier of reward and entropy": frontier,
             },
+        ),
+        Section(
+            "At later minibatches",
+            figures={"expected gains at later minibatches": later_gains},
         ),
         Section("Try it", snippets=settings_to_paste),
         Section(

@@ -14,6 +14,7 @@ from entrometer.runs.tables.next_batches import (
     BatchChange,
     ExpectedChange,
     GainAgreement,
+    LaterChange,
 )
 from entrometer.runs.tables.signal import UpdateSignal
 from entrometer.runs.tables.subjects import OfUpdate
@@ -175,6 +176,7 @@ class CompareTables:
     expected: list[ExpectedChange] = field(default_factory=list)
     batches: list[BatchChange] = field(default_factory=list)
     agreement: list[GainAgreement] = field(default_factory=list)
+    later: list[LaterChange] = field(default_factory=list)
 
 
 class Pair(NamedTuple):

@@ -101,6 +101,18 @@ class ExpectedChange(OfCheckpoint):
 
 
 @dataclass(frozen=True, kw_only=True)
+class LaterChange(ExpectedChange):
+    """Expected change by the step of a later minibatch, over several updates.
+
+    Before it, each update has taken plain's steps on its own earlier minibatches, from
+    the same checkpoint.
+    """
+
+    minibatch: str
+    """`j/J`: the j-th step over J parts; above J in further epochs."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class GainAgreement(OfCheckpoint):
     """How gains predicted by influence agree with those of other batches' own steps.
 
