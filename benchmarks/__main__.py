@@ -17,6 +17,7 @@ SUPPORT = {
     "enumerated",
     "harness",
     "real_policy",
+    "serving",
     "toy_training",
 }
 

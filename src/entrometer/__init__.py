@@ -34,6 +34,7 @@ __all__ = [
     "load",
     "main",
     "measure",
+    "mismatch",
     "read",
     "register",
     "run",

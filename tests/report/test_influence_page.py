@@ -194,8 +194,8 @@ def test_the_most_draining_tokens_come_first_at_the_rate_of_training(run, made):
 def test_a_token_stands_in_its_context(run):
     answer = influences(read_runs([run], KINDS)).updates[0].answers[0]
     texts = [t.text for t in answer.tokens]
-    assert context(answer, 0).startswith(f"[{texts[0]}]{texts[1]}")
-    assert context(answer, len(texts) - 1).endswith(f"{texts[-2]}[{texts[-1]}]")
+    assert context(answer.tokens, 0).startswith(f"[{texts[0]}]{texts[1]}")
+    assert context(answer.tokens, len(texts) - 1).endswith(f"{texts[-2]}[{texts[-1]}]")
 
 
 @pytest.mark.slow

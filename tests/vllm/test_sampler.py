@@ -6,6 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from benchmarks.serving import serving
 from entrometer.cli import main
 from entrometer.passes import forward
 from entrometer.policy import load_policy, save_tiny
@@ -13,7 +14,6 @@ from entrometer.runs import read_rollouts
 from entrometer.training.run import train
 from tests.cli.conftest import CONFIG, SMALL
 from tests.training.toy import quietly
-from tests.vllm.conftest import serving
 
 pytestmark = [
     pytest.mark.vllm,

@@ -146,3 +146,7 @@ evaluate = _verb("eval", "Evaluate checkpoints: pass@k, format, length and entro
 compare = _verb(
     "compare", "Compare remedies: what a step under each does to entropy and reward."
 )
+mismatch = _verb(
+    "mismatch",
+    "Measure how far the engine that sampled is from the trainer, and what that does.",
+)

@@ -124,6 +124,7 @@ _BUILT_IN = {
     "influence": "influence",
     "kernel": "kernel",
     "compare": "compare",
+    "mismatch": "mismatch",
 }
 """Package of each built-in experiment, imported when it is first needed."""
 

@@ -22,6 +22,7 @@ from entrometer.experiments.next_batches.collect import (
 from entrometer.experiments.result_fields import estimate_fields, update_signal
 from entrometer.experiments.token_influence.gradients import by_objective
 from entrometer.experiments.token_influence.halves import OBJECTIVES, contributions
+from entrometer.experiments.token_influence.positions import position_ranges
 from entrometer.runs.columns import read_columns
 from entrometer.runs.tables.influence import (
     Balance,
@@ -149,8 +150,8 @@ def _groups(update: Updated) -> Iterator[Group]:
         "response": r.spread(np.arange(r.count)).astype(str),
         "prompt": r.spread(update.group).astype(str),
         "advantage": np.array(["negative", "zero", "positive"])[signs],
-        "position": _ranges(r.position - 1),
-        "kind": np.array([texts.kind(token) for token in tokens]),
+        "position": position_ranges(r.position - 1),
+        "kind": np.array(texts.kinds(tokens)),
     }
     for objective in OBJECTIVES:
         by_token = update.contributions(objective)
@@ -169,12 +170,3 @@ def _groups(update: Updated) -> Iterator[Group]:
                     tokens=count,
                     **estimate_fields("value", sums[i]),
                 )
-
-
-def _ranges(position: np.ndarray) -> np.ndarray:
-    """Return ranges that double, 0-3, 4-7, 8-15 and so on, of positions from 0."""
-    # Doubling ranges, because few responses reach late positions.
-    low = 2 ** np.floor(np.log2(np.maximum(position, 1))).astype(int)
-    low[position < 4] = 0
-    high = np.maximum(2 * low - 1, 3)
-    return np.char.add(np.char.add(low.astype(str), "-"), high.astype(str))

@@ -3,7 +3,7 @@
 # Axes: N responses, G responses of a prompt.
 
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar
@@ -202,6 +202,10 @@ class DecodedTexts:
         """Return the class of a token id: `end`, or the class that `kind_of` gives."""
         # By id, because the text of an end token differs between tokenizers.
         return "end" if token in self.ends else kind_of(self.tokens[token])
+
+    def kinds(self, tokens: Iterable[int]) -> list[str]:
+        """Return the class of each token id."""
+        return [self.kind(token) for token in tokens]
 
 
 @dataclass(frozen=True, kw_only=True)

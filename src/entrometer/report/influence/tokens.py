@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from jaxtyping import Float
@@ -46,6 +46,15 @@ _CORNERS = {
 Pair = Float[np.ndarray, "n 2"]
 
 
+@runtime_checkable
+class Written(Protocol):
+    """A token as text."""
+
+    @property
+    def text(self) -> str:
+        """The token decoded alone."""
+
+
 def draining_tokens(runs: Sequence[InfluenceRun]) -> Table | None:
     """Return a table of the tokens that lower entropy most; None if none lowers it."""
     influence = influences(runs)
@@ -64,7 +73,7 @@ def draining_tokens(runs: Sequence[InfluenceRun]) -> Table | None:
             entropy, reward = _numbers(update, token)
             share = percent(value / decrease)
             facts = (number(token.S), number(token.H), number(token.advantage, 2))
-            labels = (context(answer, place), f"{answer.number}, {place + 1}")
+            labels = (context(answer.tokens, place), f"{answer.number}, {place + 1}")
             rows.append([*update.subject[:3], *labels, entropy, share, reward, *facts])
     caption = (
         f"The tokens that lower entropy most, in brackets in their context. "
@@ -107,9 +116,9 @@ def draining_responses(runs: Sequence[InfluenceRun]) -> Table | None:
     return table(caption, heads, rows, label_columns=5) if rows else None
 
 
-def context(answer: Answer, place: int) -> str:
+def context(tokens: Sequence[Written], place: int) -> str:
     """Return a token in brackets between the tokens around it."""
-    texts = [t.text for t in answer.tokens]
+    texts = [t.text for t in tokens]
     start, end = max(0, place - _AROUND), place + 1 + _AROUND
     before, after = "".join(texts[start:place]), "".join(texts[place + 1 : end])
     first, last = "…" * (start > 0), "…" * (end < len(texts))
@@ -137,7 +146,7 @@ def scatter(runs: Sequence[InfluenceRun]) -> Plot | None:
         values, which = _values(update)
         for answer, place in (which[i] for i in _far(values)[:_LABELLED]):
             both = _numbers(update, answer.tokens[place])
-            rows.append([update.name, context(answer, place), *both])
+            rows.append([update.name, context(answer.tokens, place), *both])
     return Plot(
         "scatter",
         "Entropy against reward, token by token",
