@@ -16,6 +16,7 @@ STUDIES = ROOT / "studies"
 COMMANDS = (
     *("signal", "influence_tables", "interventions_tables", "long_run_tables"),
     "next_batches_tables",
+    "off_policy_tables",
     "workbench_methods_tables",
 )
 NUMBER = r"-?\d+(?:\.\d+)?"
@@ -96,6 +97,7 @@ def cells(table):
                 *("gain in reward, one step", "per nat of entropy"),
             ],
         ),
+        ("off-policy", "off_policy_tables", ["16/8"]),
         (
             "workbench-methods",
             "workbench_methods_tables",
