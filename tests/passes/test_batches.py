@@ -1,12 +1,16 @@
 """Batches hold every response token once, at its place, whatever the padding."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 
 from entrometer.errors import InvalidValue
 from entrometer.passes import batches, layout
-from tests.policy.small_models import LENGTHS, random_rollouts
+from tests.policy.small_models import LENGTHS, random_rollouts, with_tool
 
 CPU = torch.device("cpu")
 
@@ -92,3 +96,34 @@ def test_tokens_beyond_the_vocabulary_are_refused():
     assert list(batches(rollouts, device=CPU, vocabulary=most + 1))
     with pytest.raises(InvalidValue, match=rf"token ids below {most}, .* got {most}"):
         next(batches(rollouts, device=CPU, vocabulary=most))
+
+
+@given(
+    seed=st.integers(0, 2**32 - 1),
+    budget=st.sampled_from([1, 20, 60, 10_000]),
+    layout_of=st.sampled_from(["right", "left", "shared"]),
+)
+def test_only_what_the_policy_wrote_is_scored(seed, budget, layout_of):
+    """Whatever a tool wrote, and wherever; it stays before the tokens after it."""
+    rng = np.random.default_rng(seed)
+    lengths = [tuple(pair) for pair in rng.integers(1, 12, size=(6, 2)).tolist()]
+    rollouts = with_tool(random_rollouts(lengths=lengths, seed=seed), seed)
+    prompts = [rollouts.prompt_tokens[i - i % 2] for i in range(rollouts.count)]
+    rollouts = replace(rollouts, prompt_tokens=tuple(prompts))
+    before, place = [], []
+    for p, r, mask in zip(
+        prompts, rollouts.response_tokens, rollouts.written, strict=True
+    ):
+        whole, places = np.concatenate([p, r]), p.size + np.flatnonzero(mask)
+        before.append(whole[places - 1])
+        place.append(places - 1)
+    found = np.full((3, rollouts.tokens), -1)
+    shared = layout_of == "shared"
+    options = {"shared": True} if shared else {"padding": layout_of}
+    for batch in batches(rollouts, device=CPU, budget=budget, **options):
+        scored = (batch.input_ids, batch.position_ids)
+        found[:2, batch.columns] = [x.flatten()[batch.scored] for x in scored]
+        found[2, batch.columns] = batch.targets
+    written = np.concatenate(rollouts.written_tokens)
+    expected = [np.concatenate(before), np.concatenate(place), written]
+    np.testing.assert_array_equal(found, expected)

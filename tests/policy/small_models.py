@@ -7,6 +7,7 @@ The oracles are plain: whole logits of one sequence at a time, and a softmax.
 
 import warnings
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -86,6 +87,15 @@ def random_rollouts(
         top_p=top_p,
         top_k=top_k,
     )
+
+
+def with_tool(rollouts: Rollouts, seed: int = 0) -> Rollouts:
+    """The same tokens, a random half of which the policy did not write."""
+    rng = np.random.default_rng(seed)
+    masks = [rng.random(n) < 0.5 for n in rollouts.full_length]
+    for mask in masks:
+        mask[rng.integers(mask.size)] = True
+    return replace(rollouts, written=tuple(masks))
 
 
 def random_weights(rollouts: Rollouts, seed: int = 0) -> GradientWeights:

@@ -16,12 +16,13 @@ from entrometer.policy.architectures import UnknownArchitecture
 from entrometer.policy.policy import Policy, moved
 from entrometer.policy.sharding import shard
 from tests.groups import in_group
-from tests.policy.small_models import random_rollouts, small_policy
+from tests.policy.small_models import random_rollouts, small_policy, with_tool
 
 # Tied weights with biases, experts, and experts with sinks and adapters.
 POLICIES = [("qwen2", False), ("qwen3_moe", False), ("gpt_oss", True)]
 BUDGET = 16  # Tokens of a batch, so that the processes have several, and not as many.
-ROLLOUTS = random_rollouts(lengths=[(4, 9), (4, 5), (5, 1), (1, 7), (3, 6)])
+# With a tool's output, which the passes leave out.
+ROLLOUTS = with_tool(random_rollouts(lengths=[(4, 9), (4, 5), (5, 1), (1, 7), (3, 6)]))
 
 
 def weights():

@@ -301,3 +301,57 @@ def test_given_seeds_must_fit():
 def test_each_prompt_needs_its_id(prompts, ids):
     with pytest.raises(ShapeMismatch, match="give each prompt its id"):
         seeds_for(0, prompts, ids, 1)
+
+
+@pytest.fixture
+def with_tool(rollouts) -> Rollouts:
+    """A tool wrote the second token of the first response, and most of the last."""
+    masks = ([True, False], [True], [False, True, False, False, True])
+    written = tuple(np.array(mask) for mask in masks)
+    return replace(rollouts, written=written)
+
+
+def test_a_response_is_as_long_as_what_the_policy_wrote(with_tool):
+    assert with_tool.length.tolist() == [1, 1, 2]
+    assert with_tool.full_length.tolist() == [2, 1, 5]
+    assert with_tool.tokens == 4
+    assert [t.tolist() for t in with_tool.written_tokens] == [[4], [6], [2, 5]]
+
+
+def test_who_wrote_a_token_is_stored_only_where_it_was_not_the_policy(
+    tmp_path, rollouts, with_tool
+):
+    write_rollouts(tmp_path / "plain", rollouts)
+    write_rollouts(tmp_path / "tool", with_tool)
+    plain, tool = (pq.ParquetFile(tmp_path / n).schema_arrow for n in ("plain", "tool"))
+    assert [n for n in tool.names if n not in plain.names] == ["written"]
+    read = read_rollouts(tmp_path / "tool")
+    assert_same(read, with_tool)
+    for mask, expected in zip(read.written, with_tool.written, strict=True):
+        np.testing.assert_array_equal(mask, expected)
+        assert mask.dtype == bool
+    assert read_rollouts(tmp_path / "plain").written is None
+
+
+def test_parts_without_a_tool_were_written_by_the_policy(rollouts, with_tool):
+    both = Rollouts.concatenate([rollouts, with_tool.select(slice(1, 3))])
+    assert both.length.tolist() == [2, 1, 5, 1, 2]
+    assert [m.all() for m in both.written] == [True, True, True, True, False]
+    assert Rollouts.concatenate([rollouts, rollouts]).written is None
+
+
+def test_an_engine_s_log_probs_are_of_the_policy_s_tokens(with_tool):
+    logprobs = tuple(np.zeros(n) for n in with_tool.length)
+    assert replace(with_tool, engine_logprobs=logprobs).engine_logprobs == logprobs
+    logprobs = tuple(np.zeros(n) for n in with_tool.full_length)
+    with pytest.raises(ShapeMismatch, match="each of the 1 tokens that the policy"):
+        replace(with_tool, engine_logprobs=logprobs)
+
+
+@pytest.mark.parametrize(
+    "mask", [np.array([True]), np.array([False, False]), np.array([1, 0])]
+)
+def test_masks_of_another_shape_or_kind_or_of_nothing_are_refused(rollouts, mask):
+    masks = [np.ones(n, bool) for n in rollouts.full_length]
+    with pytest.raises(InvalidValue, match=r"expected written\[0\] to have"):
+        replace(rollouts, written=(mask, *masks[1:]))

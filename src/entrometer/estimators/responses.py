@@ -20,7 +20,8 @@ class Responses:
     """Prompt id of each response, and the position of its tokens in a column.
 
     A column is an array (K,) with one number per token, responses end to end: tokens
-    `start[i]` to `start[i + 1]` belong to response i. Tokens after EOS are left out.
+    `start[i]` to `start[i + 1]` belong to response i. Left out are tokens after EOS and
+    those that the policy did not write, such as a tool's output.
     """
 
     prompt: Int[np.ndarray, " N"]

@@ -277,9 +277,10 @@ def time_passes(
                 seconds[stage].append((request.forwards * request.rows, taken))
                 if isinstance(request, Draw):
                     rollouts = read_rollouts(request.path(store))
-                    lengths += rollouts.length.tolist()
+                    of_all = rollouts.full_length.tolist()
+                    lengths += of_all
                     prompts = map(len, rollouts.prompt_tokens)
-                    pairs = zip(prompts, rollouts.length.tolist(), strict=True)
+                    pairs = zip(prompts, of_all, strict=True)
                     longest = max(longest, *map(sum, pairs))
     rates = {name: fit_rate(t, first[name]) for name, t in seconds.items()}
     return Timing(rates, first_load, load, tuple(lengths), longest, *_sizes(policy))

@@ -39,9 +39,10 @@ class Batch(NamedTuple):
     position_ids: Int[Tensor, "B T"]
 
     scored: Int[Tensor, " N"]
-    """Position before each response token, in the flattened row or rows.
+    """Position before each token that the policy wrote, in the flattened row or rows.
 
-    In a packed row the responses to a prompt share one, the end of their prompt.
+    Other response tokens, such as a tool's output, are context: nothing scores them. In
+    a packed row the responses to a prompt share one, the end of their prompt.
     """
 
     targets: Int[Tensor, " N"]
@@ -129,7 +130,7 @@ def batches(
             f"{last} in the responses of {rollouts.sampler.name!r}; use responses of "
             "this model"
         )
-    total = np.array([len(p) for p in rollouts.prompt_tokens]) + rollouts.length
+    total = np.array([len(p) for p in rollouts.prompt_tokens]) + rollouts.full_length
     responses = layout(rollouts)
     groups = _groups(rollouts) if shared else []
     for packed in _packed(rollouts, groups, total, budget):
@@ -166,10 +167,10 @@ def _packed(
         tokens, part = 0, list[int]()
         for i in sorted(group, key=lambda i: -total[i]):
             # A group beyond the budget goes in parts, each with the prompt again.
-            if part and tokens + rollouts.length[i] > budget:
+            if part and tokens + rollouts.full_length[i] > budget:
                 parts.append((tokens, part))
                 tokens, part = 0, []
-            tokens += int(rollouts.length[i] if part else total[i])
+            tokens += int(rollouts.full_length[i] if part else total[i])
             part.append(i)
         parts.append((tokens, part))
     batch: list[list[int]] = []
@@ -193,13 +194,16 @@ def _packed_batch(
     prompts = [rollouts.prompt_tokens[group[0]] for group in groups]
     row = SharedPrompts(
         prompts=tuple(len(prompt) for prompt in prompts),
-        responses=tuple(tuple(rollouts.length[g].tolist()) for g in groups),
+        responses=tuple(tuple(rollouts.full_length[g].tolist()) for g in groups),
         device=device,
     )
     parts: list[np.ndarray] = []
     for prompt, group in zip(prompts, groups, strict=True):
         parts += [prompt, *(rollouts.response_tokens[i] for i in group)]
     rows = np.concatenate(groups)
+    scored, targets = row.scored, [rollouts.written_tokens[i] for i in rows]
+    if rollouts.written:
+        scored = scored[np.concatenate([rollouts.written[i] for i in rows])]
     ids = torch.as_tensor(np.concatenate(parts), device=device)
     return Batch(
         input_ids=ids[None],
@@ -207,10 +211,8 @@ def _packed_batch(
         # sequences, and would hide the prompt from its responses.
         attention_mask=torch.ones_like(ids)[None],
         position_ids=torch.as_tensor(row.position_ids, device=device)[None],
-        scored=torch.as_tensor(row.scored, device=device),
-        targets=torch.as_tensor(
-            np.concatenate([rollouts.response_tokens[i] for i in rows]), device=device
-        ),
+        scored=torch.as_tensor(scored, device=device),
+        targets=torch.as_tensor(np.concatenate(targets), device=device),
         rows=rows,
         columns=responses.columns(rows),
         shared=row,
@@ -243,8 +245,10 @@ def _batch(
         mask[row, here] = 1
         position[row] = (position[row] - left).clip(min=0)
         # The position before a token predicts it, so the last token scores nothing.
-        scored[row, left + p - 1 : left + p + r - 1] = True
-    targets = np.concatenate([rollouts.response_tokens[i] for i in rows])
+        predicts = slice(left + p - 1, left + p + r - 1)
+        # Nor does one before a token that the policy did not write.
+        scored[row, predicts] = rollouts.written[i] if rollouts.written else True
+    targets = np.concatenate([rollouts.written_tokens[i] for i in rows])
 
     def tensor(array: np.ndarray) -> Tensor:
         return torch.as_tensor(array, device=device)

@@ -5,7 +5,7 @@
 import math
 import os
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from functools import cached_property
 from typing import Any
@@ -41,10 +41,12 @@ _SCHEMA = pa.schema(
         pa.field("reward", pa.float64(), nullable=False),
     ]
 )
-# Last and optional: only an inference engine reports its own log-probs.
-_WITH_ENGINE = _SCHEMA.append(
-    pa.field("engine_logprobs", lists_of(pa.float64()), nullable=False)
-)
+# Last and optional: only an inference engine reports its own log-probs, and most
+# responses are the policy's own text throughout.
+_OPTIONAL = {
+    "engine_logprobs": lists_of(pa.float64()),
+    "written": lists_of(pa.bool_()),
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,16 +81,20 @@ class Rollouts:
 
     prompt: Int[np.ndarray, " N"]  #: Prompt ids.
     prompt_tokens: tuple[np.ndarray, ...]  #: Token ids of each prompt, at least one.
-    #: Token ids of each response, at least one: up to and including EOS.
+    #: Token ids of each response, at least one: up to and including EOS. With those
+    #: that the policy did not write: see `written`.
     response_tokens: tuple[np.ndarray, ...]
     seed: Int[np.ndarray, " N"]  #: Seed of each response.
     #: Decoded responses. Untrusted: may hold control characters and markup.
     text: tuple[str, ...]
     reward: Float[np.ndarray, " N"]  #: Reward of each response; NaN if not scored.
     sampler: Sampler  #: Settings with which all responses were sampled.
-    #: Log-prob of each response token as the sampling engine computed it; None if this
-    #: package sampled, whose log-probs are the policy's own.
+    #: Log-prob of each token that the policy wrote, as the sampling engine computed it;
+    #: None if this package sampled, whose log-probs are the policy's own.
     engine_logprobs: tuple[np.ndarray, ...] | None = None
+    #: Whether the policy wrote each response token; None if it wrote all of them. Other
+    #: tokens, such as a tool's output, are context: no column has an entry for them.
+    written: tuple[np.ndarray, ...] | None = None
 
     def __post_init__(self) -> None:
         """Raise on columns of unequal length and on empty or invalid token lists."""
@@ -103,11 +109,14 @@ class Rollouts:
         for name in ("prompt_tokens", "response_tokens"):
             for row, tokens in enumerate(getattr(self, name)):
                 _check_tokens(f"{name}[{row}]", tokens)
+        for row, mask in enumerate(self.written or ()):
+            _check_mask(row, mask, self.response_tokens[row])
         for row, logprobs in enumerate(self.engine_logprobs or ()):
-            if logprobs.shape != self.response_tokens[row].shape:
+            if logprobs.shape != (self.length[row],):
                 raise ShapeMismatch(
-                    f"expected a log-prob of each of the {self.length[row]} tokens of "
-                    f"response {row}, got {logprobs.size}; give one per token"
+                    f"expected a log-prob of each of the {self.length[row]} tokens "
+                    f"that the policy wrote in response {row}, got {logprobs.size}; "
+                    "give one per token"
                 )
 
     @property
@@ -116,13 +125,26 @@ class Rollouts:
         return len(self.prompt)
 
     @cached_property
+    def written_tokens(self) -> tuple[np.ndarray, ...]:
+        """Ids of the tokens that the policy wrote, those of each response."""
+        if self.written is None:
+            return self.response_tokens
+        pairs = zip(self.response_tokens, self.written, strict=True)
+        return tuple(tokens[mask] for tokens, mask in pairs)
+
+    @cached_property
     def length(self) -> Int[np.ndarray, " N"]:
-        """Number of tokens T of each response."""
+        """Number of tokens T that the policy wrote in each response."""
+        return np.array([t.size for t in self.written_tokens], np.int64)
+
+    @cached_property
+    def full_length(self) -> Int[np.ndarray, " N"]:
+        """Number of all tokens of each response, the policy's and others."""
         return np.array([t.size for t in self.response_tokens], np.int64)
 
     @property
     def tokens(self) -> int:
-        """Total number of tokens of all responses."""
+        """Total number of tokens that the policy wrote: the length of a column."""
         return int(self.length.sum())
 
     def select(
@@ -146,17 +168,31 @@ class Rollouts:
                 "responses of different policies in separate tables"
             )
         columns: dict[str, Any] = {}
+        names = [*_SCHEMA.names, *_OPTIONAL]
         # Without the engine's log-probs if one part has none.
-        for name in min((part._columns for part in parts), key=len):
+        if any(part.engine_logprobs is None for part in parts):
+            names.remove("engine_logprobs")
+        # In a part without masks the policy wrote every token.
+        if all(part.written is None for part in parts):
+            names.remove("written")
+        else:
+            parts = [part._with_masks() for part in parts]
+        for name in names:
             of_parts = [part._columns[name] for part in parts]
             arrays = isinstance(of_parts[0], np.ndarray)
             columns[name] = np.concatenate(of_parts) if arrays else sum(of_parts, ())
         return cls(**columns, sampler=samplers[0])
 
+    def _with_masks(self) -> "Rollouts":
+        if self.written is not None:
+            return self
+        every = tuple(np.ones(n, np.bool_) for n in self.full_length)
+        return replace(self, written=every)
+
     @cached_property
     def _columns(self) -> dict[str, Any]:
-        schema = _SCHEMA if self.engine_logprobs is None else _WITH_ENGINE
-        return {name: getattr(self, name) for name in schema.names}
+        every = {name: getattr(self, name) for name in (*_SCHEMA.names, *_OPTIONAL)}
+        return {name: column for name, column in every.items() if column is not None}
 
 
 def unscored(
@@ -166,6 +202,7 @@ def unscored(
     seeds: Int[np.ndarray, " N"],
     texts: Sequence[str],
     sampler: Sampler,
+    written: Sequence[Sequence[bool]] | None = None,
 ) -> Rollouts:
     """Return responses as rollouts with NaN rewards, equally many per prompt id."""
     each = len(responses) // len(prompt_ids)
@@ -177,7 +214,17 @@ def unscored(
         text=tuple(texts),
         reward=np.full(len(responses), np.nan),
         sampler=sampler,
+        written=masks(written),
     )
+
+
+def masks(
+    written: Sequence[Sequence[bool] | np.ndarray] | None,
+) -> tuple[np.ndarray, ...] | None:
+    """Return the masks as arrays; None if the policy wrote every token."""
+    if written is None or all(map(all, written)):
+        return None
+    return tuple(np.asarray(mask, np.bool_) for mask in written)
 
 
 def response_seeds(
@@ -244,8 +291,7 @@ def write_rollouts(path: str | os.PathLike[str], rollouts: Rollouts) -> None:
     """
     about = {"format": FORMAT, "sampler": asdict(rollouts.sampler)}
     columns = {**rollouts._columns, "text": [_valid_unicode(t) for t in rollouts.text]}
-    schema = _WITH_ENGINE if "engine_logprobs" in columns else _SCHEMA
-    write_parquet(path, to_table(schema, columns, _KEY, about))
+    write_parquet(path, to_table(_schema(columns), columns, _KEY, about))
 
 
 def read_rollouts(path: str | os.PathLike[str]) -> Rollouts:
@@ -260,10 +306,18 @@ def read_rollouts(path: str | os.PathLike[str]) -> Rollouts:
 
 
 def _from_table(table: pa.Table) -> Rollouts:
-    has_engine = "engine_logprobs" in table.schema.names
-    schema = _WITH_ENGINE if has_engine else _SCHEMA
+    schema = _schema(table.schema.names)
     about = read_about(table, _KEY, schema, version=FORMAT)
     return Rollouts(**from_table(table), sampler=_to_sampler(about.get("sampler")))
+
+
+def _schema(names: Iterable[str]) -> pa.Schema:
+    optional = [
+        pa.field(name, _OPTIONAL[name], nullable=False)
+        for name in _OPTIONAL
+        if name in names
+    ]
+    return pa.schema([*_SCHEMA, *optional])
 
 
 def _to_sampler(values: object) -> Sampler:
@@ -290,6 +344,16 @@ def _check_tokens(name: str, tokens: np.ndarray) -> None:
         raise InvalidValue(
             f"expected token ids from 0 below 2**31 in {name}, got {tokens.min()} to "
             f"{tokens.max()}; leave padding out"
+        )
+
+
+def _check_mask(row: int, mask: np.ndarray, tokens: np.ndarray) -> None:
+    if mask.shape != tokens.shape or mask.dtype != np.bool_ or not mask.any():
+        raise InvalidValue(
+            f"expected written[{row}] to have a truth value for each of the "
+            f"{tokens.size} tokens of the response, at least one of them True, got "
+            f"{int(mask.sum())} of {mask.size} of {mask.dtype}; leave out a response "
+            "of which the policy wrote nothing"
         )
 
 

@@ -149,7 +149,9 @@ def _samples(
         output = ModelOutput.from_content(
             model, text, "max_tokens" if grade["truncated"] else "stop"
         )
-        read, new = rollouts.prompt_tokens[i].size, rollouts.response_tokens[i].size
+        # What a tool wrote is read by the policy, as the prompt is.
+        new = int(rollouts.length[i])
+        read = rollouts.prompt_tokens[i].size + int(rollouts.full_length[i]) - new
         output.usage = ModelUsage(
             input_tokens=read, output_tokens=new, total_tokens=read + new
         )
