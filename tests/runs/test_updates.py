@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from entrometer.errors import ShapeMismatch
+from entrometer.errors import InvalidValue, ShapeMismatch
 from entrometer.runs import (
     DamagedFile,
     UpdateBatch,
@@ -17,6 +17,7 @@ from entrometer.runs import (
     update_path,
     write_update,
 )
+from entrometer.runs.updates import require_usable
 
 SETTINGS = UpdateSettings(
     step=3,
@@ -196,3 +197,46 @@ def test_a_column_by_token_has_a_number_a_token(batch, name):
     column = getattr(batch, name)
     with pytest.raises(ShapeMismatch, match=name):
         replace(batch, **{name: (*column[:-1], column[-1][:-1])})
+
+
+@pytest.fixture
+def with_tool(batch) -> UpdateBatch:
+    """A tool wrote the second token of the last response."""
+    masks = [np.ones(n, bool) for n in LENGTHS]
+    masks[2][1] = False
+    return replace(batch, written=tuple(masks))
+
+
+def test_what_the_policy_wrote_is_told_from_what_the_loss_counts(tmp_path, with_tool):
+    write_update(tmp_path / "u.parquet", with_tool)
+    read = read_update(tmp_path / "u.parquet")
+    assert_same(read, with_tool)
+    assert [c.tolist() for c in read.of_policy("counted")] == [
+        [True, True],
+        # Written and not counted, as a response that was cut at the limit.
+        [False],
+        [True, True, True, True],
+    ]
+    np.testing.assert_array_equal(read.of_policy("S")[2], read.S[2][[0, 2, 3, 4]])
+
+
+def test_without_a_tool_every_column_is_the_policy_s(batch):
+    for name in ("counted", "S", "H", "response_tokens"):
+        assert batch.of_policy(name) is getattr(batch, name)
+
+
+def test_a_response_of_which_the_policy_wrote_nothing_is_refused(with_tool):
+    masks = (*with_tool.written[:1], np.array([False]), with_tool.written[2])
+    with pytest.raises(InvalidValue, match="of which the policy wrote a token"):
+        replace(with_tool, written=masks)
+
+
+def test_no_number_of_a_tool_s_token_has_to_be_finite(batch, with_tool):
+    S_old = (np.float32([-1, -1]), *batch.S_old[1:])
+    undefined = [x.copy() for x in batch.S]
+    undefined[2][1] = np.nan
+    counted = tuple(np.ones(n, bool) for n in LENGTHS)
+    fine = replace(with_tool, S=tuple(undefined), S_old=S_old, counted=counted)
+    require_usable("u", fine)
+    with pytest.raises(InvalidValue, match="finite numbers in S of"):
+        require_usable("u", replace(fine, written=None))

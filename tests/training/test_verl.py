@@ -122,10 +122,12 @@ def test_files_have_what_verls_config_and_batch_say(trainings):
             counted = batch.counted[i]
             # The second token is the output of a tool.
             assert not counted[1]
+            np.testing.assert_array_equal(batch.written[i], counted)
             assert not batch.alpha[i][~counted].any()
             assert not batch.gamma[i][~counted].any()
             assert (batch.gamma[i][counted] > 0).all()
-            assert (batch.H[i] > 0).all()
+            assert (batch.H[i][counted] > 0).all()
+            assert np.isnan(batch.H[i][~counted]).all()
             assert batch.S_ref is not None
             assert batch.S_engine is not None
     # Rewards are verl's, whose advantages are these over a group, divided.
@@ -141,7 +143,8 @@ def test_files_have_what_verls_config_and_batch_say(trainings):
     np.testing.assert_allclose(
         np.concatenate(first.S), np.concatenate(first.S_old), atol=1e-5
     )
-    assert max(abs(a - b).max() for a, b in zip(later.S, later.S_old, strict=True)) > 1
+    pairs = zip(later.of_policy("S"), later.of_policy("S_old"), strict=True)
+    assert max(abs(a - b).max() for a, b in pairs) > 1
     rewards = np.concatenate([b.reward for b in batches])
     assert len(set(rewards.tolist())) == GROUP * PROMPTS
     assert {step["rate"] for step in truth} == {RATE}
@@ -159,7 +162,8 @@ def test_a_recorded_step_of_verl_is_measured(trainings, tmp_path, capsys):
     arguments = [str(run / "checkpoint-2"), "--run", str(tmp_path / "measured")]
     arguments += [
         "--task",
-        "arithmetic",
+        # A task with a tool, as the recorded responses have one.
+        "calculator",
         "--json",
         "--no-report",
         *SMALL,

@@ -1,6 +1,7 @@
 """An update batch: its responses, and the weight that a loss gives each token."""
 
-# Axes: K tokens of all responses, N responses, B responses, T tokens of a response.
+# Axes: K tokens that the policy wrote in all responses, N responses, B responses,
+# T tokens of a response.
 
 from dataclasses import dataclass, replace
 from typing import Any
@@ -64,7 +65,7 @@ class TrainedLoss:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Batch:
-    """Responses of an update, with columns over the K tokens of all responses.
+    """Responses of an update, with columns over the K tokens that the policy wrote.
 
     `alpha` and `gamma` are the weights that the loss gives S and H of a token.
     """
@@ -276,12 +277,12 @@ def recorded_batch(batch: UpdateBatch, text: str = PLAIN) -> Batch:
     A file without weights gets those of the loss `text`, at the recorded policy. Groups
     stay apart even if two have the same prompt.
     """
-    counted = np.concatenate(batch.counted)
+    counted = np.concatenate(batch.of_policy("counted"))
     rollouts = recorded_rollouts(batch)
     # float64: S and S_old are nearly equal, and their difference is what counts.
     S, S_old, H, A = (
-        np.concatenate(column).astype(np.float64)
-        for column in (batch.S, batch.S_old, batch.H, batch.advantage)
+        np.concatenate(batch.of_policy(name)).astype(np.float64)
+        for name in ("S", "S_old", "H", "advantage")
     )
     # The training's own advantages: rewards centred here would be wrong for a group
     # whose other responses are in another update.
@@ -290,7 +291,8 @@ def recorded_batch(batch: UpdateBatch, text: str = PLAIN) -> Batch:
     if batch.alpha is not None and batch.gamma is not None:
         plain = _formed(intervention(PLAIN), rollouts, columns, Tables(S=S, H=H))
         alpha, gamma = (
-            np.concatenate(x).astype(np.float64) for x in (batch.alpha, batch.gamma)
+            np.concatenate(batch.of_policy(name)).astype(np.float64)
+            for name in ("alpha", "gamma")
         )
         return replace(
             plain,
@@ -321,12 +323,12 @@ def recorded_batch(batch: UpdateBatch, text: str = PLAIN) -> Batch:
 
 def recorded_tables(batch: UpdateBatch) -> frozenset[str]:
     """Return which of `S_engine` and `S_ref` a training recorded for every token."""
-    counted = np.concatenate(batch.counted)
+    counted = np.concatenate(batch.of_policy("counted"))
     return frozenset(
         name
         for name in ("S_engine", "S_ref")
-        if (column := getattr(batch, name)) is not None
-        and np.isfinite(np.concatenate(column)[counted]).all()
+        if getattr(batch, name) is not None
+        and np.isfinite(np.concatenate(batch.of_policy(name))[counted]).all()
     )
 
 
@@ -338,7 +340,7 @@ def _optional_columns(
     columns: dict[str, np.ndarray] = {}
     for name in recorded_tables(batch):
         # Tokens that the loss leaves out may have no log-prob.
-        x = np.where(counted, np.concatenate(getattr(batch, name)), S_old)
+        x = np.where(counted, np.concatenate(batch.of_policy(name)), S_old)
         columns |= {"S_ref": x} if name == "S_ref" else {"log_mismatch": S_old - x}
     return columns
 
@@ -357,6 +359,7 @@ def recorded_rollouts(batch: UpdateBatch) -> Rollouts:
         sampler=Sampler(
             name=RECORDED, temperature=T, max_tokens=limit, model="", version=""
         ),
+        written=batch.written,
     )
 
 

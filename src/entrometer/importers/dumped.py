@@ -8,6 +8,7 @@ import numpy as np
 
 from entrometer.policy.sources import UnreadableSource
 from entrometer.runs import UpdateBatch, UpdateSettings, prompt_name
+from entrometer.runs.rollouts import masks
 from entrometer.runs.updates import require_usable
 
 
@@ -17,7 +18,9 @@ class DumpedResponse:
 
     prompt: np.ndarray  #: Token ids.
     response: np.ndarray  #: Token ids.
-    counted: np.ndarray  #: Whether each token enters the loss.
+    #: Whether each token enters the loss. Others are taken for context that the policy
+    #: did not write: dumps have one mask for both.
+    counted: np.ndarray
     reward: float  #: NaN if the dump has none.
     advantage: np.ndarray
     S: np.ndarray  #: Log-probability under the policy that is updated.
@@ -63,6 +66,7 @@ def update_from(
         S_old=tuple(r.S_old for r in rows),
         H=tuple(r.H for r in rows),
         S_engine=tuple(engine) if len(engine) == len(rows) else None,
+        written=masks([r.counted for r in rows]),
         settings=UpdateSettings(
             step=step,
             temperature=temperature,

@@ -48,6 +48,7 @@ _OPTIONAL = {
     name: pa.field(name, lists_of(pa.float32()), nullable=False)
     for name in ("alpha", "gamma", "S_ref", "S_engine")
 }
+_OPTIONAL["written"] = pa.field("written", lists_of(pa.bool_()), nullable=False)
 _NAME = re.compile(r"step-\d{1,18}").fullmatch
 _PER_TOKEN = ("counted", "advantage", "S", "S_old", "H", *_OPTIONAL)
 
@@ -83,7 +84,9 @@ class UpdateBatch:
     prompt_tokens: tuple[np.ndarray, ...]  #: Token ids of each prompt.
     #: Token ids of each response, including EOS.
     response_tokens: tuple[np.ndarray, ...]
-    counted: tuple[np.ndarray, ...]  #: Whether each token enters the loss.
+    #: Whether each token enters the loss: False also for tokens of the policy's that
+    #: the loss leaves out, such as those of a truncated response.
+    counted: tuple[np.ndarray, ...]
     #: Value of each reward function; NaN where it returned None.
     rewards: Float[np.ndarray, "N F"]
     advantage: tuple[np.ndarray, ...]  #: Advantage of each token.
@@ -101,6 +104,9 @@ class UpdateBatch:
     S_ref: tuple[np.ndarray, ...] | None = None
     #: Log-probability as the inference engine computed it; None if it was not recorded.
     S_engine: tuple[np.ndarray, ...] | None = None
+    #: Whether the policy wrote each token; None if it wrote all, or if it is not known.
+    #: Other tokens, such as a tool's output, are context: nothing reads their numbers.
+    written: tuple[np.ndarray, ...] | None = None
     settings: UpdateSettings  #: Settings of the training.
 
     def __post_init__(self) -> None:
@@ -115,6 +121,11 @@ class UpdateBatch:
                     f"expected {count} rows, with one number per token in columns of "
                     f"tokens, got another shape of {name!r}; give each row its own"
                 )
+        if not all(mask.any() for mask in self.written or ()):
+            raise InvalidValue(
+                "expected responses of which the policy wrote a token, got one without "
+                "any; leave it out"
+            )
 
     @property
     def columns(self) -> dict[str, Any]:
@@ -127,6 +138,14 @@ class UpdateBatch:
     def count(self) -> int:
         """Number of responses N."""
         return len(self.row)
+
+    def of_policy(self, name: str) -> tuple[np.ndarray, ...]:
+        """Return a column of tokens with those alone that the policy wrote."""
+        column: tuple[np.ndarray, ...] = getattr(self, name)
+        if self.written is None:
+            return column
+        pairs = zip(column, self.written, strict=True)
+        return tuple(values[mask] for values, mask in pairs)
 
     @property
     def reward(self) -> Float[np.ndarray, " N"]:
@@ -234,18 +253,18 @@ def require_usable(path: str | os.PathLike[str], batch: UpdateBatch) -> None:
                     f"{tokens.size} of at least {tokens.min(initial=0)}; use the "
                     "update of another step"
                 )
-    counted = np.concatenate(batch.counted)
+    counted = np.concatenate(batch.of_policy("counted"))
     if batch.settings.beyond_tokens:
         raise InvalidValue(
             f"{path}: expected a loss of the tokens' log-probabilities and entropies, "
             f"got one with {', '.join(batch.settings.beyond_tokens)} besides, which is "
             "not recorded; train without it, or give --updates sampled-1"
         )
-    unread = {"counted", "S_ref", "S_engine"}
-    if np.isnan(np.concatenate(batch.H)).all():
+    unread = {"counted", "written", "S_ref", "S_engine"}
+    if np.isnan(np.concatenate(batch.of_policy("H"))).all():
         unread.add("H")  # Of another framework; plain losses do not read it.
     for name in batch.columns.keys() & {*_PER_TOKEN} - unread:
-        if not np.isfinite(np.concatenate(getattr(batch, name))[counted]).all():
+        if not np.isfinite(np.concatenate(batch.of_policy(name))[counted]).all():
             raise InvalidValue(
                 f"{path}: expected finite numbers in {name} of the tokens that enter "
                 "the loss, got NaN or infinity; use the update of another step"

@@ -51,6 +51,9 @@ class Observed(AnyTrainer):  # type: ignore[misc]
 
     instruments: tuple[Instrument, ...] = ()
 
+    asked: Sequence[Mapping[str, Any]] = ()
+    """Rows of the training set to which responses were sampled last."""
+
     def observe(self, instruments: Sequence[Instrument]) -> None:
         """Begin to show updates to instruments; once, before training."""
         require_tables(self)
@@ -75,6 +78,7 @@ class Observed(AnyTrainer):  # type: ignore[misc]
         return self._rewards
 
     def _generate_and_score_completions(self, inputs: Any) -> Any:
+        self.asked = inputs
         output = super()._generate_and_score_completions(inputs)
         rewards = self._rewards
         assert rewards is not None
@@ -213,6 +217,8 @@ class _LossPass(LossTables):
             H=self.H,
             S_ref=inputs.get("ref_per_token_logps"),
             S_engine=inputs.get("sampling_per_token_logps"),
+            # TRL's name for it also where a `rollout_func` gave it as `env_mask`.
+            written_mask=inputs.get("tool_mask"),
             **self.weights(unit),
         )
 

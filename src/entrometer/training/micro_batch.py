@@ -37,6 +37,9 @@ class MicroBatch:
     S_ref: Float[Tensor, "B T"] | None = None
     #: Log-probability by the inference engine that sampled; None if it tells none.
     S_engine: Float[Tensor, "B T"] | None = None
+    #: 0 on tokens that the policy did not write, such as a tool's output; None if it
+    #: wrote all of them.
+    written_mask: Int[Tensor, "B T"] | None = None
 
 
 class LossTables:

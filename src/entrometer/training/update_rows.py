@@ -9,13 +9,21 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 from torch import nn
 
 from entrometer.errors import InvalidValue
 from entrometer.runs import UpdateBatch, UpdateSettings, prompt_name, update_path
+from entrometer.runs.rollouts import masks
 from entrometer.training.micro_batch import MicroBatch
 
 Row = dict[str, Any]  #: A response by the names of the columns of `UpdateBatch`.
+
+
+_NOT_WRITTEN = dict.fromkeys(("advantage", "alpha", "gamma"), np.float32(0)) | {
+    name: np.float32(np.nan) for name in ("S", "S_old", "H", "S_ref", "S_engine")
+}
+"""Values of a token that the policy did not write: no weight, nothing measured."""
 
 
 def update_rows(micro: MicroBatch) -> list[Row]:
@@ -24,6 +32,8 @@ def update_rows(micro: MicroBatch) -> list[Row]:
     prompts, prompt_mask = micro.prompt_ids.cpu(), micro.prompt_mask.cpu().bool()
     counted = micro.response_mask.cpu().bool()
     tokens = micro.response_ids.cpu()
+    mask = micro.written_mask
+    written = torch.ones_like(counted) if mask is None else mask.cpu().bool()
     columns = {
         "advantage": micro.advantage.expand_as(micro.S),
         **{n: getattr(micro, n) for n in ("S", "S_old", "H", "alpha", "gamma")},
@@ -37,6 +47,9 @@ def update_rows(micro: MicroBatch) -> list[Row]:
         # Up to the last counted token: padding on the right is not counted. Neither is
         # the output of a tool in between, but that is part of the response.
         length = int(counted[i].nonzero().max()) + 1 if counted[i].any() else 1
+        # TRL masks a truncated response as a whole, together with its tools' output.
+        any_counted = bool(counted[i].any())
+        by_policy = written[i, :length].numpy() if any_counted else np.ones(1, np.bool_)
         rows.append(
             {
                 "row": row[i],
@@ -46,7 +59,11 @@ def update_rows(micro: MicroBatch) -> list[Row]:
                 "response_tokens": tokens[i, :length].numpy().astype(np.int64),
                 "counted": counted[i, :length].numpy(),
                 "rewards": rewards[i],
-                **{name: table[i, :length] for name, table in tables.items()},
+                "written": by_policy,
+                **{
+                    name: np.where(by_policy, table[i, :length], _NOT_WRITTEN[name])
+                    for name, table in tables.items()
+                },
             }
         )
     return rows
@@ -58,6 +75,7 @@ def update_batch(rows: list[Row], settings: UpdateSettings) -> UpdateBatch:
     for name in ("row", "group", "prompt"):
         columns[name] = np.array(columns[name], np.int64)
     columns["rewards"] = np.stack(columns["rewards"])
+    columns["written"] = masks(columns["written"])
     return UpdateBatch(**columns, settings=settings)
 
 

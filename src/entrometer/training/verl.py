@@ -260,6 +260,7 @@ def _micro_batch(tables: LossTables, unit: float, data: Any) -> MicroBatch:
     score = next((data[name] for name in _SCORES if name in data), None)
     S, H = of_responses(tables.S), of_responses(tables.H)
     rewards = S.new_full((count,), math.nan)
+    response_mask = _padded(data["response_mask"]).long()
     optional = {
         name: _padded(data[column])
         for name, column in (
@@ -274,8 +275,11 @@ def _micro_batch(tables: LossTables, unit: float, data: Any) -> MicroBatch:
         prompt_ids=prompts,
         prompt_mask=prompt_mask,
         response_ids=responses,
-        response_mask=_padded(data["response_mask"]).long(),
+        response_mask=response_mask,
         rewards=(rewards if score is None else _padded(score).sum(dim=-1))[:, None],
+        # verl has one mask for the output of tools and for tokens that its rejection
+        # sampling (`rollout_rs`) drops: both are taken for context.
+        written_mask=response_mask,
         advantage=_padded(data["advantages"]),
         S=S,
         S_old=_padded(data["old_log_probs"]),

@@ -20,7 +20,7 @@ from entrometer.experiments.requests.responses import DrawnResponses
 from entrometer.runs import Rollouts, Sampler, read_update, write_rollouts
 from entrometer.runs.content import file_sha256
 from entrometer.runs.parquet import list_values
-from entrometer.runs.rollouts import RECORDED
+from entrometer.runs.rollouts import RECORDED, masks
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,6 +83,7 @@ class RecordedResponses(Request, Responses):
     def run(self, worker: Worker) -> None:
         """Copy the responses from the update's file."""
         batch, rows = read_update(self.file), self.rows_of_file
+        S_old = batch.of_policy("S_old")
         sampler = Sampler(
             name=RECORDED,
             temperature=self.temperature,
@@ -101,7 +102,8 @@ class RecordedResponses(Request, Responses):
             text=("",) * self.count,
             reward=batch.reward[list(rows)].astype(np.float64),
             sampler=sampler,
-            engine_logprobs=tuple(batch.S_old[i].astype(np.float64) for i in rows),
+            engine_logprobs=tuple(S_old[i].astype(np.float64) for i in rows),
+            written=masks([batch.written[i] for i in rows] if batch.written else None),
         )
         write_rollouts(self.path(worker.store), rollouts)
 
@@ -136,11 +138,12 @@ def scored_responses(
         batch = read_update(path)
         if batch.settings.temperature != temperature:
             continue
-        rows = zip(batch.prompt_tokens, batch.reward, batch.counted, strict=True)
+        by_policy = batch.of_policy("counted")
+        rows = zip(batch.prompt_tokens, batch.reward, by_policy, strict=True)
         for row, (tokens, reward, counted) in enumerate(rows):
             problem = problem_of.get(tuple(tokens.tolist()))
-            # Tokens that the loss skips were not all written by the policy, or the
-            # recorder left the response out: it has no log-prob as a whole.
+            # Where the loss skips a token of the policy's, or it is not known whose it
+            # is, the response has no log-prob as a whole.
             if problem is not None and np.isfinite(reward) and counted.all():
                 found.append(Scored(path, row, problem))
     return found[:most]
