@@ -18,7 +18,8 @@ from entrometer.report.influence.colours import (
     palette,
     scales,
 )
-from entrometer.report.influence.token_map import choose, response, token
+from entrometer.report.influence.token_map import choose, response, token, token_map
+from entrometer.report.influence.tokens import context
 from entrometer.report.influence.updates import influences
 from entrometer.report.kinds import FinishedRun
 from tests.report.test_text import read
@@ -161,3 +162,43 @@ def test_two_runs_keep_their_own_learning_rates():
     ]
     assert [u.rate for u in influences(runs).updates] == [1e-4, 3e-4]
     assert [u.name for u in influences(runs).updates] == ["one", "two"]
+
+
+def with_context(text):
+    """A tool's output before the last token of every response."""
+    tables = run().tables
+    after = [*tables.tokens[1:], None]
+    tokens = [
+        t if b is not None and b.position else replace(t, context=text)
+        for t, b in zip(tables.tokens, after, strict=True)
+    ]
+    return run(replace(tables, tokens=tokens))
+
+
+def markup_of(finished):
+    found = influences([finished])
+    (update,) = found.updates
+    return [response(a, update.rate, scales(found)) for a in update.answers]
+
+
+def test_what_a_tool_wrote_is_between_the_tokens_without_colour_or_number():
+    plain, found = markup_of(run()), markup_of(with_context("=<b>7;\n"))
+    for before, after in zip(plain, found, strict=True):
+        assert after.count("<i>=&lt;b&gt;7;\n</i>") == 1
+        # Nothing else changes: neither numbers nor colours nor order.
+        assert after.replace("<i>=&lt;b&gt;7;\n</i>", "") == before
+        assert [*re.findall(r"<([bui])[ >]", after)][-2] == "i"
+
+
+def test_the_page_says_what_grey_text_is_where_there_is_some():
+    assert token_map([with_context("=7;")], 1).has_context
+    assert not token_map([run()], 1).has_context
+
+
+def test_a_token_is_listed_with_the_tool_s_words_around_it():
+    (update,) = influences([with_context("=7;")]).updates
+    answer = max(update.answers, key=lambda a: len(a.tokens))
+    last = len(answer.tokens) - 1
+    before, end = (t.text for t in answer.tokens[-2:])
+    assert context(answer, last - 1).endswith(f"[{before}]=7;{end}")
+    assert context(answer, last).endswith(f"{before}=7;[{end}]")

@@ -54,7 +54,7 @@ def _draining(tables: InfluenceTables) -> str:
     rows = []
     for name in dict.fromkeys((t.checkpoint, t.update) for t in tables.tokens):
         tokens = [t for t in tables.tokens if (t.checkpoint, t.update) == name]
-        texts = {(t.response, t.position): t.text for t in tokens}
+        texts = {(t.response, t.position): t.context + t.text for t in tokens}
         rows += [
             [
                 *(*name, _in_context(texts, t), t.kind),
@@ -82,7 +82,7 @@ def _in_context(texts: dict[tuple[int, int], str], t: Token) -> str:
         for distances in ((-3, -2, -1), (1, 2))
     )
     # A line break would break the row of the table.
-    return f"{before}[{t.text}]{after}".replace("\n", "\\n")
+    return f"{before}{t.context}[{t.text}]{after}".replace("\n", "\\n")
 
 
 def _kinds(tables: InfluenceTables) -> str:

@@ -88,7 +88,7 @@ def _tokens(update: Updated) -> Iterator[Token]:
         "response": r.spread(np.arange(r.count)),
         "group": r.spread(update.group),
         "position": r.position - 1,
-        "token": np.concatenate(update.batch.rollouts.response_tokens),
+        "token": np.concatenate(update.batch.rollouts.written_tokens),
         "advantage": update.batch.advantage,
         "alpha": update.batch.alpha,
         "S": update.here.S,
@@ -98,12 +98,16 @@ def _tokens(update: Updated) -> Iterator[Token]:
         "reward": reward.value,
         "reward_se": reward.standard_error,
     }
+    contexts = texts.contexts
     # tolist gives Python numbers a column at a time, far faster than one by one.
-    for values in zip(*(column.tolist() for column in columns.values()), strict=True):
+    rows = zip(*(column.tolist() for column in columns.values()), strict=True)
+    for k, values in enumerate(rows):
         row = dict(zip(columns, values, strict=True))
         token = row["token"]
         text, kind = texts.tokens[token], texts.kind(token)
-        yield Token(**update.names, text=text, kind=kind, **row)
+        yield Token(
+            **update.names, text=text, kind=kind, context=contexts.get(k, ""), **row
+        )
 
 
 def _responses(update: Updated) -> Iterator[Response]:
@@ -144,7 +148,7 @@ def _parts(update: Updated, store: Path) -> dict[tuple[str, str], Estimate]:
 def _groups(update: Updated) -> Iterator[Group]:
     """Yield influence by response, prompt, sign of the advantage, position and kind."""
     r, texts = update.responses, update.texts
-    tokens = np.concatenate(update.batch.rollouts.response_tokens).tolist()
+    tokens = np.concatenate(update.batch.rollouts.written_tokens).tolist()
     signs = np.sign(update.batch.advantage).astype(int) + 1
     labels = {
         "response": r.spread(np.arange(r.count)).astype(str),

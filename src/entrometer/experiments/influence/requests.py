@@ -4,7 +4,7 @@
 
 import unicodedata
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -181,9 +181,10 @@ class DecodedText:
     """One text of a batch. Untrusted: may hold control characters and markup."""
 
     of: str
-    """`token`, `prompt` or `response`."""
+    """`token`, `prompt`, `response` or `context`."""
     number: int
-    """Id of the token, or index of the response."""
+    """Id of the token, index of the response, or index of the token after the context
+    among all tokens of the batch."""
     text: str
     ends: bool
     """Whether it is a token that ends a response."""
@@ -197,6 +198,9 @@ class DecodedTexts:
     ends: frozenset[int]  #: Ids of the tokens that end a response.
     prompts: list[str]  #: Prompt of each response.
     responses: list[str]
+    contexts: dict[int, str] = field(default_factory=dict)
+    """Text just before a token that the policy did not write, such as a tool's output,
+    by the index of the token among all tokens of the batch."""
 
     def kind(self, token: int) -> str:
         """Return the class of a token id: `end`, or the class that `kind_of` gives."""
@@ -232,6 +236,7 @@ class DecodeTokens(Request):
             ends=frozenset(r.number for r in rows if r.ends),
             prompts=[r.text for r in rows if r.of == "prompt"],
             responses=[r.text for r in rows if r.of == "response"],
+            contexts={r.number: r.text for r in rows if r.of == "context"},
         )
 
 
@@ -254,7 +259,7 @@ def kind_of(text: str) -> str:
 def _texts(policy: Policy, rollouts: Rollouts) -> Iterator[DecodedText]:
     ends = eos_tokens(policy)
     # Each id once: a batch repeats a small vocabulary many times.
-    for token in np.unique(np.concatenate(rollouts.response_tokens)).tolist():
+    for token in np.unique(np.concatenate(rollouts.written_tokens)).tolist():
         text = _decode(policy.tokenizer, [token])
         yield DecodedText(of="token", number=token, text=text, ends=token in ends)
     prompts, responses = rollouts.prompt_tokens, rollouts.response_tokens
@@ -262,6 +267,24 @@ def _texts(policy: Policy, rollouts: Rollouts) -> Iterator[DecodedText]:
         for i, row in enumerate(rows):
             text = _decode(policy.tokenizer, row.tolist())
             yield DecodedText(of=of, number=i, text=text, ends=False)
+    for number, context in _contexts(rollouts):
+        text = _decode(policy.tokenizer, context.tolist())
+        yield DecodedText(of="context", number=number, text=text, ends=False)
+
+
+def _contexts(rollouts: Rollouts) -> Iterator[tuple[int, np.ndarray]]:
+    """Yield tokens in a row that the policy did not write, and the next that it wrote.
+
+    The latter as an index among all tokens that the policy wrote.
+    """
+    first = 0
+    masks = rollouts.written or ()
+    for tokens, written in zip(rollouts.response_tokens, masks, strict=False):
+        places = np.flatnonzero(written)
+        before = np.concatenate([[0], places[:-1] + 1])
+        for k in np.flatnonzero(places > before).tolist():
+            yield first + k, tokens[before[k] : places[k]]
+        first += places.size
 
 
 def _decode(tokenizer: Any, tokens: list[int]) -> str:

@@ -130,7 +130,7 @@ def _distances(sampled: Sampled) -> Iterator[Distance]:
     """Yield distance and effect of all tokens, then by each of four groupings."""
     batch, texts = sampled.measured.batch, sampled.texts
     counted = batch.counted
-    tokens = np.concatenate(batch.rollouts.response_tokens).tolist()
+    tokens = np.concatenate(batch.rollouts.written_tokens).tolist()
     signs = np.sign(batch.advantage).astype(int) + 1
     ranges = [*_PROBABILITIES.values(), "above 50%"]
     places = np.searchsorted([*_PROBABILITIES], np.exp(sampled.S_old))
@@ -184,7 +184,7 @@ def _tokens(sampled: Sampled) -> Iterator[Token]:
     columns: dict[str, Any] = {
         "response": r.spread(np.arange(r.count)),
         "position": r.position - 1,
-        "token": np.concatenate(batch.rollouts.response_tokens),
+        "token": np.concatenate(batch.rollouts.written_tokens),
         "advantage": batch.advantage,
         "S_old": sampled.S_old,
         "S_engine": sampled.S_engine,

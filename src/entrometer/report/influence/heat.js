@@ -24,17 +24,20 @@
     return text.replace(/^-/, "−");
   };
   const keys = (response) => response.dataset.k.split(" ");
+  // What the policy did not write, in <i>, is no token.
+  const tokensOf = (row) => [...row.children].filter((part) => part.tagName !== "I");
   const both = (x, se) => (se > 0 ? `${say(x)} ± ${say(se)}` : say(x));
 
   const words = (token) => {
     const row = token.parentElement;
-    const place = [...row.children].indexOf(token);
+    const tokens = tokensOf(row);
+    const place = tokens.indexOf(token);
     const text = row.dataset.v.slice(place * LENGTH, (place + 1) * LENGTH);
     let from = 0;
     const [e, ese, r, rse, s, h] = CODES.map((code) => number(text.slice(from, (from += code[0])), code));
     const advantage = Number(keys(row.parentElement).at(-1));
     return [
-      `token “${token.textContent}”, ${place + 1} of ${row.children.length}`,
+      `token “${token.textContent}”, ${place + 1} of ${tokens.length}`,
       `influence on entropy ${both(e, ese)}`,
       `influence on reward ${both(r, rse)}`,
       `probability ${say(Number(Math.exp(-s).toPrecision(2)))}, log-probability ${say(-s)}`,
@@ -76,7 +79,7 @@
     told.textContent = words(on).join(", ");
   };
   const tokenOf = (target) => {
-    const token = target.closest?.(".t > *");
+    const token = target.closest?.(".t > :not(i)");
     return token && heat.contains(token) ? token : null;
   };
 
@@ -151,8 +154,9 @@
   heat.addEventListener("focusin", (event) => {
     const row = event.target;
     if (!row.matches(".t") || on?.parentElement === row) return;
-    for (const token of row.children) token.setAttribute("role", "option");
-    if (row.matches(":focus-visible") && row.firstElementChild) enter(row.firstElementChild);
+    const [first] = tokensOf(row);
+    for (const token of tokensOf(row)) token.setAttribute("role", "option");
+    if (row.matches(":focus-visible") && first) enter(first);
   });
   heat.addEventListener("focusout", leave);
   heat.addEventListener("click", (event) => {
@@ -162,8 +166,8 @@
   heat.addEventListener("keydown", (event) => {
     const row = event.target;
     if (!row.matches(".t") || event.ctrlKey || event.altKey || event.metaKey) return;
-    const tokens = row.children;
-    const here = on ? [...tokens].indexOf(on) : -1;
+    const tokens = tokensOf(row);
+    const here = on ? tokens.indexOf(on) : -1;
     const last = tokens.length - 1;
     const to = { ArrowRight: Math.min(here + 1, last), ArrowLeft: Math.max(here - 1, 0), Home: 0, End: last }[event.key];
     if (to !== undefined && last >= 0) { enter(tokens[to]); event.preventDefault(); }

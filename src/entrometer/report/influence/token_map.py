@@ -76,6 +76,8 @@ class TokenMap:
     """Orders of the responses: which number decides, with its sign, and words."""
     runs: dict[str, list[Shown]]
     """Updates by run."""
+    has_context: bool
+    """Whether a response has text that the policy did not write."""
 
 
 def token_map(runs: Sequence[InfluenceRun], runs_on_page: int) -> TokenMap | None:
@@ -101,6 +103,7 @@ def token_map(runs: Sequence[InfluenceRun], runs_on_page: int) -> TokenMap | Non
         script=Markup(script),
         digest=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
         runs=_token_runs(influence, BUDGET * len(runs) // runs_on_page),
+        has_context=any(t.context for r in runs for t in r.tables.tokens),
     )
 
 
@@ -263,7 +266,8 @@ def response(answer: Answer, rate: float, scales: Sequence[Scale]) -> Markup:
     rows = np.concatenate([rate * np.array(influence), np.array(policy)], axis=1)
     columns = zip(scales, rows[:, [0, 2, 4, 5]].T, strict=True)
     coloured = map("".join, zip(*(s.classes(c) for s, c in columns), strict=True))
-    body = "".join(token(t.text, c) for t, c in zip(tokens, coloured, strict=True))
+    pairs = zip(tokens, coloured, strict=True)
+    body = "".join(context(t.context) + token(t.text, c) for t, c in pairs)
     # The packed numbers need no escape: see LETTERS.
     return Markup(
         f'<div class=r data-k="{_keys(answer)}"><p class=facts>{facts(answer)}</p>'
@@ -284,6 +288,12 @@ def token(text: str, codes: str) -> str:
     # A single letter could be a class of the page's style sheet.
     name = codes if len(codes) == len(QUANTITIES) else f"_{codes}"
     return f"<{tag} class={name}>{_shown(text)}</{tag}>"
+
+
+def context(text: str) -> str:
+    """Return the markup of text that the policy did not write; nothing for none."""
+    # `<i>` is context to heat.js and heat.css: it has no colour and no numbers.
+    return f"<i>{shown(text)}</i>" if text else ""
 
 
 def facts(answer: Answer) -> str:

@@ -118,11 +118,14 @@ def draining_responses(runs: Sequence[InfluenceRun]) -> Table | None:
 
 def context(tokens: Sequence[Written], place: int) -> str:
     """Return a token in brackets between the tokens around it."""
-    texts = [t.text for t in tokens]
+    # With what a tool wrote between them.
+    before = [cut(t.context, 60) if isinstance(t, Token) else "" for t in tokens]
+    texts = [b + t.text for b, t in zip(before, tokens, strict=True)]
     start, end = max(0, place - _AROUND), place + 1 + _AROUND
-    before, after = "".join(texts[start:place]), "".join(texts[place + 1 : end])
+    left = "".join([*texts[start:place], before[place]])
+    right = "".join(texts[place + 1 : end])
     first, last = "…" * (start > 0), "…" * (end < len(texts))
-    return f"{first}{before}[{cut(texts[place], 60)}]{after}{last}"
+    return f"{first}{left}[{cut(tokens[place].text, 60)}]{right}{last}"
 
 
 def cut(text: str, length: int) -> str:

@@ -154,7 +154,7 @@ def _answers(
                 number=number,
                 group=tokens[0].group,
                 prompt=text.prompt_text if text else "",
-                text=text.text if text else "".join(t.text for t in tokens),
+                text=text.text if text else "".join(t.context + t.text for t in tokens),
                 reward=text.reward if text else math.nan,
                 advantage=tokens[0].advantage,
                 tokens=tuple(tokens),

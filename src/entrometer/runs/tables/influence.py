@@ -19,14 +19,17 @@ from entrometer.runs.tables.subjects import OfUpdate
 
 @dataclass(frozen=True, kw_only=True)
 class Token(OfUpdate):
-    """A token of an update, with its influence; rows are in the order of responses."""
+    """A token of an update, with its influence; rows are in the order of responses.
+
+    Tokens that the policy did not write, such as a tool's output, have no row.
+    """
 
     response: int
     """Number of its response in the batch."""
     group: int
     """Number of the prompt that it answers, in the batch."""
     position: int
-    """Place in the response, from 0."""
+    """Place in the response, from 0, among the tokens that the policy wrote."""
     token: int
     """Its id."""
     text: str
@@ -46,6 +49,8 @@ class Token(OfUpdate):
     reward: float
     r"""$I_J$, influence on expected reward."""
     reward_se: float
+    context: str = ""
+    """Text just before it that the policy did not write; empty for most tokens."""
 
 
 @dataclass(frozen=True, kw_only=True)
