@@ -3,13 +3,16 @@
 import json
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from entrometer.api.preflight import preflight, require_model
 from entrometer.errors import InvalidValue
 from entrometer.experiments.measure.config import MeasureConfig
+from entrometer.runs import read_update, update_path, write_update
 from tests.cli.conftest import CONFIG
 
 
@@ -101,3 +104,25 @@ def test_mixed_precision_needs_an_adapter(trained, tmp_path):
         (tmp_path / name).write_text("{}")
     with pytest.raises(InvalidValue, match="expected an adapter for --precision mixed"):
         preflight(config(tmp_path, precision="mixed"))
+
+
+def test_responses_of_a_tool_need_a_task_whose_tool_replies(trained, copied):
+    """Fresh responses without the tool would be those of another policy."""
+    batch = read_update(update_path(trained, 3))
+    masks = [np.ones(t.size, bool) for t in batch.response_tokens]
+    longest = max(masks, key=len)
+    longest[:1] = False
+    path = update_path(copied.parent, 3)
+    path.parent.mkdir()
+    write_update(path, batch)
+    preflight(config(copied))
+    write_update(path, replace(batch, written=tuple(masks)))
+    with pytest.raises(InvalidValue, match="got the task 'few-letters', whose fresh"):
+        preflight(config(copied))
+
+
+def test_a_sampling_server_lets_no_tool_reply(trained):
+    settings = config(trained / "checkpoint-2")
+    settings = replace(settings, task="calculator", sampler="http://127.0.0.1:1")
+    with pytest.raises(InvalidValue, match="leave out --sampler"):
+        preflight(settings)

@@ -11,12 +11,13 @@ from typing import Any
 
 from entrometer.api.remedies import require_names
 from entrometer.errors import InvalidValue
-from entrometer.experiments.config import CheckpointConfig
+from entrometer.experiments.config import SAMPLING_PRECISIONS, CheckpointConfig
 from entrometer.runs import UpdateBatch, read_update, steps_taken, update_path
 from entrometer.runs.locations import located
 from entrometer.runs.untrusted import read_json
-from entrometer.tasks import task
+from entrometer.tasks import Task, TaskWithTool, task
 from entrometer.tasks.own import OWN, Own, reward_function
+from entrometer.tasks.tool import refuse_tool
 
 _NUMBERED = re.compile(r"checkpoint-(\d{1,18})").fullmatch
 _WEIGHTS = (
@@ -50,8 +51,10 @@ def preflight(
                 "prompts, got none; give --reward module:function"
             )
         _require_prompts(config, judge)
+    if config.sampler is not None and config.sampler not in SAMPLING_PRECISIONS:
+        refuse_tool(judge, config.sampler)
     for path in map(Path, config.checkpoints):
-        _require_updates(path, config)
+        _require_updates(path, config, judge)
 
 
 def require_model(path: Path) -> None:
@@ -178,7 +181,7 @@ def _has_template(place: Path) -> bool:
     return file.is_file() and bool(read_json(file).get("chat_template"))
 
 
-def _require_updates(path: Path, config: CheckpointConfig) -> None:
+def _require_updates(path: Path, config: CheckpointConfig, judge: Task) -> None:
     updates: tuple[str, ...] = getattr(config, "updates", ())
     sampled = [u for u in updates if u.startswith("sampled")]
     if sampled and config.task == OWN and not config.reward:
@@ -208,6 +211,12 @@ def _require_updates(path: Path, config: CheckpointConfig) -> None:
             f"sampled, got {config.temperature}; give --temperature {temperature}"
         )
     _require_vocabulary(path, file, batch)
+    if batch.written is not None and not isinstance(judge, TaskWithTool):
+        raise InvalidValue(
+            f"{file}: expected a task whose tool replies, because a tool wrote part of "
+            f"the recorded responses, got the task {judge.name!r}, whose fresh "
+            "responses would be other ones; name a task with `reply` by --task"
+        )
 
 
 def _require_vocabulary(path: Path, file: Path, batch: UpdateBatch) -> None:

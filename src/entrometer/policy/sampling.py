@@ -1,7 +1,6 @@
 """Draw responses from a policy in this process."""
 
-# Axes: B rows of a batch, T padded length, V vocabulary, D halvings of it, E EOS
-# tokens, N responses.
+# Axes: B rows of a batch, T padded length, V vocabulary, D halvings of it, N responses.
 
 import inspect
 from collections.abc import Iterator, Sequence
@@ -19,6 +18,7 @@ from torch import Tensor
 from entrometer.calculus.sharded import same
 from entrometer.errors import InvalidValue
 from entrometer.policy.policy import Policy
+from entrometer.policy.turns import DECODED, GrowingResponse, Tool
 from entrometer.runs.rollouts import Rollouts, Sampler, seeds_for, unscored
 
 
@@ -33,12 +33,16 @@ def sample(
     seed: int | Int[np.ndarray, " N"],
     batch_tokens: int = 2**14,
     keep_logprobs: bool = False,
+    tool: Tool | None = None,
 ) -> Rollouts:
     r"""Draw responses from $\pi(\cdot|t_{<k}) = \mathrm{softmax}(z_k/\tau)$ itself.
 
     No top-k, top-p, penalty or forced token: the model's generation config is ignored,
     except for its EOS tokens. A response ends with its first EOS, included, or after
     `max_tokens`.
+
+    A `tool` may reply in the middle of a response. Its tokens become part of the
+    response, count towards `max_tokens`, and are marked as not written by the policy.
 
     Token k of a response is a function of its seed, k and $\pi(\cdot|t_{<k})$ alone.
     Batches and machines change a response only through different rounding of $\pi$:
@@ -63,20 +67,19 @@ def sample(
     seeds = seeds_for(seed, prompts, prompt_ids, responses_per_prompt)
     _check_prompts(policy, prompts, max_tokens)
     rows = [prompt for prompt in prompts for _ in range(responses_per_prompt)]
-    responses: list[list[int]] = [[] for _ in rows]
-    logprobs: list[list[float]] = [[] for _ in rows]
-    eos = eos_tokens(policy)
+    numbers = [i for i in prompt_ids for _ in range(responses_per_prompt)]
+    responses = [GrowingResponse(int(number)) for number in numbers]
     for batch in _batches([len(row) + max_tokens for row in rows], batch_tokens):
-        prompts_of_batch = [rows[i] for i in batch]
-        drawn = _draw_batch(policy, prompts_of_batch, seeds[batch], sampler, eos)
-        for i, response, S in zip(batch, *drawn, strict=True):
-            responses[i], logprobs[i] = response, S
-    plain = {"skip_special_tokens": True, "clean_up_tokenization_spaces": False}
-    texts = [policy.tokenizer.decode(row, **plain) for row in responses]
-    rollouts = unscored(prompt_ids, rows, responses, seeds, texts, sampler)
+        of_batch = [rows[i] for i in batch], [responses[i] for i in batch]
+        _draw_batch(policy, *of_batch, seeds[batch], sampler, tool)
+    tokens = [response.tokens for response in responses]
+    texts = [policy.tokenizer.decode(row, **DECODED) for row in tokens]
+    written = [response.written for response in responses]
+    rollouts = unscored(prompt_ids, rows, tokens, seeds, texts, sampler, written)
     if not keep_logprobs:
         return rollouts
-    return replace(rollouts, engine_logprobs=tuple(map(np.array, logprobs)))
+    logprobs = tuple(np.array(response.logprobs) for response in responses)
+    return replace(rollouts, engine_logprobs=logprobs)
 
 
 def eos_tokens(policy: Policy) -> tuple[int, ...]:
@@ -124,28 +127,27 @@ def _batches(lengths: list[int], batch_tokens: int) -> Iterator[list[int]]:
 def _draw_batch(
     policy: Policy,
     prompts: list[Sequence[int]],
+    responses: list[GrowingResponse],
     seeds: Int[np.ndarray, " B"],
     sampler: Sampler,
-    eos: tuple[int, ...],
-) -> tuple[list[list[int]], list[list[float]]]:
-    """Return the tokens of each response, and their log-probs."""
+    tool: Tool | None,
+) -> None:
+    """Draw the tokens of some responses, which are empty when this begins."""
     device = policy.device
     model: Any = policy.model
     # Drawn by NumPy: the same numbers on every device, and a longer limit only appends.
     streams = [np.random.default_rng(seed) for seed in seeds]
-    eos_E = torch.tensor(eos, dtype=torch.long, device=device)
+    eos, limit = frozenset(eos_tokens(policy)), sampler.max_tokens
     ids_BT, mask_BT = _left_padded(prompts, device)
     position_BT = (mask_BT.cumsum(dim=1) - 1).clamp(min=0)
     # A few older architectures lack this argument and return all logits.
     one = "logits_to_keep" in inspect.signature(policy.base.forward).parameters
     last_only = {"logits_to_keep": 1} if one else {}
 
-    responses: list[list[int]] = [[] for _ in prompts]
-    logprobs: list[list[float]] = [[] for _ in prompts]
     rows = list(range(len(prompts)))
     cache = None
     with torch.no_grad():
-        for _ in range(sampler.max_tokens):
+        for _ in range(limit):
             step = partial(
                 model,
                 input_ids=ids_BT,
@@ -158,6 +160,7 @@ def _draw_batch(
             output = policy.within(step)
             logits_BV = output.logits[:, -1]
             halvings = (logits_BV.shape[1] - 1).bit_length()
+            # Also for a token of a tool: numbers belong to places in a response.
             u_BD = np.stack([streams[row].random(halvings) for row in rows])
             u = torch.from_numpy(u_BD).to(device)
             # All processes of a group draw the same; a rounding must not part them.
@@ -165,19 +168,22 @@ def _draw_batch(
             token_B = same(policy.mesh, token_B)
             drawn = zip(rows, token_B.tolist(), S_B.tolist(), strict=True)
             for row, token, S in drawn:
-                responses[row].append(token)
-                logprobs[row].append(S)
-            going = (~torch.isin(token_B, eos_E)).nonzero()[:, 0]
-            if going.numel() == 0:
+                responses[row].add(token, S)
+            places = [
+                i
+                for i, row in enumerate(rows)
+                if responses[row].goes_on(eos, tool, policy.tokenizer, limit)
+            ]
+            if not places:
                 break
-            cache = output.past_key_values
-            if going.numel() < len(rows):
+            cache, going = output.past_key_values, torch.tensor(places, device=device)
+            if len(places) < len(rows):
                 cache.batch_select_indices(going)
-                rows = [rows[i] for i in going.tolist()]
-            ids_BT = token_B[going, None]
+                rows = [rows[i] for i in places]
+            last = [responses[row].tokens[-1:] for row in rows]
+            ids_BT = torch.tensor(last, device=device)
             position_BT = position_BT[going, -1:] + 1
             mask_BT = torch.nn.functional.pad(mask_BT[going], (0, 1), value=1)
-    return responses, logprobs
 
 
 def _draw(

@@ -10,6 +10,7 @@ from pkgutil import iter_modules
 from entrometer.tasks.arithmetic import Arithmetic as Arithmetic
 from entrometer.tasks.arithmetic import Level as Level
 from entrometer.tasks.arithmetic import Sum as Sum
+from entrometer.tasks.calculator import Calculator as Calculator
 from entrometer.tasks.gsm8k import GSM8K as GSM8K
 from entrometer.tasks.gsm8k import ProblemsNotFound as ProblemsNotFound
 from entrometer.tasks.gsm8k import UnreadableProblems as UnreadableProblems
@@ -21,6 +22,9 @@ from entrometer.tasks.registry import Task as Task
 from entrometer.tasks.registry import register as register
 from entrometer.tasks.registry import task as task
 from entrometer.tasks.registry import task_names as task_names
+from entrometer.tasks.tool import ProblemTool as ProblemTool
+from entrometer.tasks.tool import TaskWithTool as TaskWithTool
+from entrometer.tasks.tool import tool_of as tool_of
 from entrometer.tasks.verifier import Verifier as Verifier
 from entrometer.tasks.verifier import verify as verify
 from entrometer.tasks.verifier import verify_many as verify_many

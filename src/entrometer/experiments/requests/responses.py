@@ -39,9 +39,10 @@ from entrometer.runs import (
 )
 from entrometer.runs.columns import read_columns
 from entrometer.runs.parquet import list_values
-from entrometer.tasks import Problem, Task, task
+from entrometer.tasks import Problem, Task, task, tool_of
 from entrometer.tasks.own import Own
 from entrometer.tasks.registry import Split
+from entrometer.tasks.tool import refuse_tool
 
 
 class _Grouped(Responses):
@@ -149,13 +150,17 @@ class Draw(Request, _Grouped):
             "max_tokens": self.max_tokens,
             "seed": np.array(self.seeds),
         }
+        tool = tool_of(judge, every)
         if self.server:
+            refuse_tool(judge, self.server)
             rollouts = _from_server(
                 self.server, self.subject, policy, prompts, settings
             )
         else:
             keep = self.sampled_by != "policy"
-            rollouts = sample(policy, prompts, keep_logprobs=keep, **settings)
+            rollouts = sample(
+                policy, prompts, keep_logprobs=keep, tool=tool, **settings
+            )
         if isinstance(judge, Own):
             texts = [
                 policy.tokenizer.decode(p, skip_special_tokens=True) for p in prompts
@@ -298,7 +303,7 @@ class Reweighted(_Grouped):
         # Against the policy that sampled, from which the update's may have moved.
         log_weight = [
             x.sum() - old.astype(np.float64).sum()
-            for x, old in zip(S, update.S_old, strict=True)
+            for x, old in zip(S, update.of_policy("S_old"), strict=True)
         ]
         return batch.reweighted(np.array(log_weight))
 
