@@ -14,7 +14,7 @@ from entrometer.estimators import GradientWeights
 from entrometer.passes import vjp
 from entrometer.policy import Policy, load_policy, sample
 from entrometer.runs import Rollouts, Sampler, newest_complete
-from entrometer.tasks import Problem, Split, Task, task
+from entrometer.tasks import Problem, Split, Task, task, tool_of
 from entrometer.text import clock, plain, print_json
 from entrometer.training.config import TrainConfig
 from entrometer.training.trainable import needs_lookahead, trainable
@@ -71,6 +71,7 @@ def _seconds(config: TrainConfig, imitation: int, steps: int) -> float:
             temperature=config.temperature,
             max_tokens=config.max_tokens,
             seed=0,
+            tool=tool_of(judge, problems),
         )
 
     def updating(count: int) -> object:

@@ -12,7 +12,8 @@ from entrometer.errors import InvalidValue
 from entrometer.policy import Policy
 from entrometer.runs import apply_umask, publish, seal
 from entrometer.runs.atomic import naming_full_disk
-from entrometer.tasks import Problem, Task
+from entrometer.tasks import Problem, Task, TaskWithTool
+from entrometer.tasks.tool import pieces
 from entrometer.training.checkpoint_files import refer_to_base
 from entrometer.training.config import TrainConfig
 from entrometer.training.processes import FsdpTrainer, processes, shared_arguments
@@ -55,7 +56,7 @@ def imitate(
             report_to="none",
             **shared_arguments(config.seed),
         ),
-        train_dataset=_demonstrations(task, problems, config),
+        train_dataset=_demonstrations(task, problems, config, policy.tokenizer),
         processing_class=policy.tokenizer,
     )
     trainer.remove_callback(PrinterCallback)
@@ -75,10 +76,36 @@ def imitate(
     processes().wait_for_everyone()
 
 
-def _demonstrations(task: Task, problems: list[Problem], config: TrainConfig) -> Any:
+def _demonstrations(
+    task: Task, problems: list[Problem], config: TrainConfig, tokenizer: Any
+) -> Any:
     random = Random(config.seed)
     count = config.imitation.steps * config.imitation.batch
     chosen = [random.choice(problems) for _ in range(count)]
     prompts = [task.prompt(problem) for problem in chosen]
     answers = [task.demonstration(problem, random) for problem in chosen]
+    if isinstance(task, TaskWithTool):
+        rows = zip(chosen, prompts, answers, strict=True)
+        return Dataset.from_list([_tokenized(task, *row, tokenizer) for row in rows])
     return Dataset.from_dict({"prompt": prompts, "completion": answers})
+
+
+def _tokenized(
+    task: Task, problem: Problem, prompt: str, answer: str, tokenizer: Any
+) -> dict[str, list[int]]:
+    """Return token ids, and which of them are the policy's to learn.
+
+    A tool's replies are tokenized apart, as in sampling, and not imitated: the policy
+    will never write them.
+    """
+    ids = list(tokenizer(prompt)["input_ids"])
+    mask = [0] * len(ids)
+    for text, written in pieces(task, problem, answer):
+        part = tokenizer(text, add_special_tokens=False)["input_ids"]
+        ids += part
+        mask += [int(written)] * len(part)
+    # TRL ends the demonstrations that it tokenizes likewise.
+    return {
+        "input_ids": [*ids, tokenizer.eos_token_id],
+        "completion_mask": [*mask, 1],
+    }

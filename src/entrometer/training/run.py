@@ -1,5 +1,6 @@
 """A training run from its config: imitation, then Dr-GRPO, resumed if it stopped."""
 
+import warnings
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import asdict, replace
@@ -16,7 +17,15 @@ from entrometer.policy import Policy, add_adapter, load_policy
 from entrometer.runs import IncompleteDirectory, checkpoints, hold, verify
 from entrometer.runs.atomic import naming_full_disk
 from entrometer.runs.settings import as_json, difference, sealed_settings
-from entrometer.tasks import Problem, Score, Split, Task, task
+from entrometer.tasks import (
+    Problem,
+    Score,
+    Split,
+    Task,
+    TaskWithTool,
+    task,
+    tool_of,
+)
 from entrometer.tasks.registry import problems_key
 from entrometer.training.config import TrainConfig, as_saved, read_config, save_config
 from entrometer.training.imitation import imitate
@@ -35,6 +44,7 @@ from entrometer.training.processes import (
     shared_arguments,
 )
 from entrometer.training.recorder import Recorder
+from entrometer.training.sampling import RolloutsWithTool
 from entrometer.training.trackers import Progress, ShowProgress, trackers, without_bars
 from entrometer.training.trainable import (
     needs_lookahead,
@@ -64,6 +74,12 @@ def train(config: TrainConfig, run: Path, *, progress: Progress | None = None) -
     if needs_lookahead(intervention, config.micro_batch):
         require_lookahead_supported(intervention, fsdp=fsdp(), deepspeed=deepspeed())
     chosen = task(config.task, **config.task_settings())
+    if sharded() and isinstance(chosen, TaskWithTool):
+        raise InvalidValue(
+            "expected a task without a tool for a sharded model (FSDP, DeepSpeed), got "
+            f"{config.task!r}, whose responses this package samples; train with data "
+            "parallelism"
+        )
     # Only the main process takes the lock: the others work on the same run with it.
     lock = hold(run) if processes().is_main_process else nullcontext()
     with lock, without_bars():
@@ -200,16 +216,20 @@ def make_trainer(
 ) -> Trainer:
     """Return the trainer of a run, with its instruments."""
     problems = task.problems(Split.TRAIN, config.problems)
-    trainer = Trainer(
-        model=policy.model,
-        processing_class=policy.tokenizer,
-        args=_arguments(config, run),
-        train_dataset=prompt_table(task, problems),
-        reward_funcs=list(reward_functions(task, problems)),
-        instruments=_instruments(config, task, policy),
-        base=config.policy,
-        intervention=config.intervention,
-    )
+    tool = tool_of(task, problems)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "You are using 'rollout_func'", UserWarning)
+        trainer = Trainer(
+            model=policy.model,
+            processing_class=policy.tokenizer,
+            args=_arguments(config, run),
+            train_dataset=prompt_table(task, problems),
+            reward_funcs=list(reward_functions(task, problems)),
+            rollout_func=None if tool is None else RolloutsWithTool(tool),
+            instruments=_instruments(config, task, policy),
+            base=config.policy,
+            intervention=config.intervention,
+        )
     trainer.remove_callback(PrinterCallback)
     trainer.add_callback(ShowProgress("Dr-GRPO", progress))
     return trainer
@@ -223,8 +243,14 @@ def _instruments(config: TrainConfig, task: Task, policy: Policy) -> list[Instru
     if config.predict_every:
         held_out = task.problems(Split.TEST, config.predict_prompts)
         tokens = [policy.tokenizer(task.prompt(p))["input_ids"] for p in held_out]
-        every, seed = config.predict_every, config.seed
-        instruments.append(PredictedChange(every=every, prompts=tokens, seed=seed))
+        instruments.append(
+            PredictedChange(
+                every=config.predict_every,
+                prompts=tokens,
+                seed=config.seed,
+                tool=tool_of(task, held_out),
+            )
+        )
     return instruments
 
 

@@ -2,9 +2,7 @@
 
 # Axes: P prompts, M statistics.
 
-from collections import OrderedDict
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -23,6 +21,7 @@ from entrometer.estimators import (
     linear_term,
 )
 from entrometer.policy import Policy, sample
+from entrometer.policy.turns import Tool
 from entrometer.runs.rollouts import Rollouts, response_seeds
 from entrometer.training.instruments import (
     Instrument,
@@ -30,6 +29,10 @@ from entrometer.training.instruments import (
     trained_policy,
     trained_precision,
 )
+from entrometer.training.sampling import evaluating
+
+_REPLIES = ("tools", "rollout_func", "environment_factories")
+"""Attributes of TRL's trainer with which something replies to the policy."""
 
 
 class PredictedChange(Instrument):
@@ -62,10 +65,12 @@ class PredictedChange(Instrument):
         prompts: Sequence[Sequence[int]],
         seed: int = 0,
         budget: int = passes.TOKEN_BUDGET,
+        tool: Tool | None = None,
     ) -> None:
         """Measure the updates n, 2n, … on these held-out prompts, given as token ids.
 
-        `budget` is the number of padded tokens per batch of the passes.
+        `budget` is the number of padded tokens per batch of the passes. `tool` replies
+        in the middle of responses; it is called by the number of the prompt.
         """
         if every < 1 or len(prompts) < 2:
             raise InvalidValue(
@@ -76,6 +81,7 @@ class PredictedChange(Instrument):
         self.prompts = [list(prompt) for prompt in prompts]
         self.seed = seed
         self.budget = budget
+        self.tool = tool
         self._before: dict[str, Tensor] = {}
         self._momentum: dict[str, Tensor] = {}
 
@@ -83,6 +89,13 @@ class PredictedChange(Instrument):
         """Raise if the model cannot be moved and measured."""
         require_complete_parameters(trainer, "PredictedChange")
         trained_precision(trainer.model, "PredictedChange")
+        with_tools = [n for n in _REPLIES if getattr(trainer, n, None)]
+        if with_tools and self.tool is None:
+            raise InvalidValue(
+                "PredictedChange: expected a trainer that samples by the policy alone, "
+                f"got one with {with_tools[0]}, whose replies would be missing from "
+                "the responses of the prediction; pass predict_every=0"
+            )
         if len(self.prompts) < trainer.accelerator.num_processes:
             raise InvalidValue(
                 "PredictedChange: expected a prompt for each of "
@@ -105,7 +118,7 @@ class PredictedChange(Instrument):
         before, self._before = self._before, {}
         policy = trained_policy(trainer, "PredictedChange")
         momentum, self._momentum = _faded(trainer, policy, self._momentum), {}
-        with _evaluating(policy):
+        with evaluating(policy):
             linear, carried, change = self._measure(
                 trainer, policy, before, momentum, step
             )
@@ -165,6 +178,7 @@ class PredictedChange(Instrument):
             temperature=trainer.temperature,
             max_tokens=trainer.max_completion_length,
             seed=seeds[share],
+            tool=self.tool,
         )
 
 
@@ -210,30 +224,6 @@ def _faded(trainer: Any, policy: Policy, momentum: Vector) -> dict[str, Tensor]:
 def _put(policy: Policy, values: Vector) -> None:
     for name, p in policy.trained().items():
         p.copy_(values[name])
-
-
-@contextmanager
-def _evaluating(policy: Policy) -> Iterator[None]:
-    """Evaluation mode; every module gets its own mode back afterwards."""
-    modes = [(module, module.training) for module in policy.model.modules()]
-    base: Any = policy.base
-    embedding = base.get_input_embeddings()
-    hooks = embedding._forward_hooks
-    policy.model.eval()
-    # With activation checkpointing, transformers and PEFT hook the embedding to make
-    # its output require a gradient, which forward-mode AD does not allow. A handle to
-    # remove that hook is not kept in one place, so the dictionary is exchanged.
-    embedding._forward_hooks = OrderedDict(
-        (key, hook)
-        for key, hook in hooks.items()
-        if not getattr(hook, "__name__", "").startswith("make_inputs_require_grad")
-    )
-    try:
-        yield
-    finally:
-        embedding._forward_hooks = hooks
-        for module, mode in modes:
-            module.training = mode
 
 
 def _of_all_processes(trainer: Any, part: PromptSums, prompts: int) -> PromptSums:
