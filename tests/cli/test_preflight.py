@@ -126,3 +126,9 @@ def test_a_sampling_server_lets_no_tool_reply(trained):
     settings = replace(settings, task="calculator", sampler="http://127.0.0.1:1")
     with pytest.raises(InvalidValue, match="leave out --sampler"):
         preflight(settings)
+
+
+def test_a_tool_for_a_task_that_is_not_yours_is_refused(trained):
+    settings = replace(config(trained / "checkpoint-2"), tool="tools:reply")
+    with pytest.raises(InvalidValue, match="leave out --tool"):
+        preflight(settings)

@@ -7,7 +7,7 @@ import pytest
 
 from entrometer.errors import InvalidValue
 from entrometer.runs import UpdateBatch, UpdateSettings, update_path, write_update
-from entrometer.tasks import task
+from entrometer.tasks import task, tool_of
 from entrometer.tasks.registry import Split
 
 
@@ -133,3 +133,35 @@ def test_a_reward_that_is_not_there_is_named(text, tmp_path):
     own = task("own", prompts_file=str(path), reward=text)
     with pytest.raises(InvalidValue, match=text.split(":")[0]):
         own.rewards(own.problems(Split.TRAIN), ["a"], ["b"])
+
+
+def test_a_tool_replies_after_a_turn_or_a_text_of_its_choice(tmp_path, monkeypatch):
+    update(tmp_path, 1, [(1,), (2,)])
+    (tmp_path / "my_tools.py").write_text(
+        "def turn(text):\n"
+        "    return f'{len(text)} characters' if text.endswith('?') else None\n"
+        "def called(text):\n"
+        "    return ''\n"
+        "called.call_end = '</call>'\n"
+        "def broken(text):\n"
+        "    return 1 / 0\n"
+        "def number(text):\n"
+        "    return 1\n"
+    )
+    monkeypatch.syspath_prepend(str(tmp_path))
+    updates = str(tmp_path / "updates")
+    problems = task("own", updates=updates).problems(Split.TRAIN)
+    assert tool_of(task("own", updates=updates), problems) is None
+    tool = tool_of(task("own", updates=updates, tool="my_tools:turn"), problems)
+    assert (tool.call_end, tool.reply(0, "a?"), tool.reply(1, "a")) == (
+        "",
+        "2 characters",
+        None,
+    )
+    ended = task("own", updates=updates, tool="my_tools:called")
+    assert (ended.call_end, ended.reply(problems[0], "a")) == ("</call>", "")
+    for name, said in (("broken", "got ZeroDivisionError"), ("number", "got int")):
+        with pytest.raises(InvalidValue, match=f"{name}.*{said}|{said}"):
+            task("own", updates=updates, tool=f"my_tools:{name}").reply(problems[0], "")
+    with pytest.raises(InvalidValue, match="expected a tool as module:function"):
+        task("own", updates=updates, tool="my_tools").reply(problems[0], "")

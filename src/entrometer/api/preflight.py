@@ -17,6 +17,7 @@ from entrometer.runs.locations import located
 from entrometer.runs.untrusted import read_json
 from entrometer.tasks import Task, TaskWithTool, task
 from entrometer.tasks.own import OWN, Own, reward_function
+from entrometer.tasks.own_tool import reply_function
 from entrometer.tasks.tool import refuse_tool
 
 _NUMBERED = re.compile(r"checkpoint-(\d{1,18})").fullmatch
@@ -43,6 +44,8 @@ def preflight(
     _require_interventions(config)
     judge = task(config.task, **config.task_settings())
     if isinstance(judge, Own):
+        if config.tool:
+            reply_function(config.tool)
         if config.reward:
             reward_function(config.reward)
         elif not of_steps:
@@ -51,6 +54,11 @@ def preflight(
                 "prompts, got none; give --reward module:function"
             )
         _require_prompts(config, judge)
+    elif config.tool:
+        raise InvalidValue(
+            f"expected --tool with prompts of your own alone, got the task "
+            f"{config.task!r}, which has its own tool or none; leave out --tool"
+        )
     if config.sampler is not None and config.sampler not in SAMPLING_PRECISIONS:
         refuse_tool(judge, config.sampler)
     for path in map(Path, config.checkpoints):
@@ -215,7 +223,8 @@ def _require_updates(path: Path, config: CheckpointConfig, judge: Task) -> None:
         raise InvalidValue(
             f"{file}: expected a task whose tool replies, because a tool wrote part of "
             f"the recorded responses, got the task {judge.name!r}, whose fresh "
-            "responses would be other ones; name a task with `reply` by --task"
+            "responses would be other ones; give "
+            + ("--tool module:function" if judge.name == OWN else "a --task with one")
         )
 
 

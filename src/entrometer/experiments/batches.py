@@ -41,6 +41,7 @@ from entrometer.runs.content import code_key, content_key, file_sha256
 from entrometer.runs.updates import require_usable
 from entrometer.tasks import task
 from entrometer.tasks.own import OWN, OwnProblem, reward_function
+from entrometer.tasks.own_tool import reply_function
 from entrometer.tasks.registry import Split, task_code
 
 
@@ -232,9 +233,11 @@ def draw(
         temperature=config.temperature,
         max_tokens=config.max_tokens,
         format_weight=format_weight,
-        code=code_key(reward_function(config.reward))
-        if config.reward
-        else task_code(config.task),
+        code=code_key(
+            reward_function(config.reward) if config.reward else None,
+            reply_function(config.tool) if config.tool else None,
+        )
+        or task_code(config.task),
         sampled_by=sampled_by,
         server=server,
     )

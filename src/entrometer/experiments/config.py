@@ -50,6 +50,10 @@ class CheckpointConfig:
     """Reward of responses to these prompts, as `module:function`, called as TRL calls
     its own: with `prompts`, `completions` and the other columns of the file."""
 
+    tool: str | None = None
+    """Tool that replies to an agent in the middle of responses to these prompts, as
+    `module:function`, called with the response so far after each turn of the policy."""
+
     level: str | None = None
     """Level of the task, if it has levels."""
 
@@ -150,6 +154,7 @@ class CheckpointConfig:
             "exclude": ",".join(str(s + 1) for s in steps if s is not None),
             "prompts_file": self.prompts_file or "",
             "reward": self.reward or "",
+            "tool": self.tool or "",
         }
         return {name: value for name, value in settings.items() if value}
 

@@ -12,7 +12,7 @@ from random import Random
 from typing import TYPE_CHECKING, Any
 
 from entrometer.errors import InvalidValue
-from entrometer.tasks.registry import Problem, Score, Split, first_problems, register
+from entrometer.tasks.registry import Problem, Score, Split, first_problems
 
 if TYPE_CHECKING:
     from entrometer.runs import UpdateBatch
@@ -37,7 +37,6 @@ class OwnProblem(Problem):
     columns: str = "{}"  #: The other columns of a row of the file, as JSON.
 
 
-@register(OWN)
 @dataclass(frozen=True)
 class Own:
     """Prompts of recorded updates or of a file, and a reward function of the user's.
@@ -147,23 +146,32 @@ def reward_function(text: str) -> Reward:
 
     The user names it on the command line, so its code is trusted.
     """
+    function: Reward = named_function(text, "reward", "--reward rewards:correct")
+    return function
+
+
+def named_function(text: str, what: str, example: str) -> Any:
+    """Return the function that `module:function` names, or raise `InvalidValue`.
+
+    `what` is its use and `example` an argument that names one, for error messages.
+    """
     module, colon, name = text.partition(":")
     if not (module and colon and name):
+        file, _, function = example.partition(" ")[2].partition(":")
         raise InvalidValue(
-            f"expected a reward as module:function, got {text!r}; write for example "
-            "--reward rewards:correct for `def correct(...)` in rewards.py"
+            f"expected a {what} as module:function, got {text!r}; write for example "
+            f"{example} for `def {function}(...)` in {file}.py"
         )
     # As `python -m` does: a module beside the user's scripts is found.
     if "" not in sys.path:
         sys.path.insert(0, "")
     try:
-        function: Reward = getattr(importlib.import_module(module), name)
+        return getattr(importlib.import_module(module), name)
     except (ImportError, AttributeError) as error:
         raise InvalidValue(
-            f"expected the reward {text}, got {type(error).__name__}: {error}; start "
+            f"expected the {what} {text}, got {type(error).__name__}: {error}; start "
             "where the module can be imported, and name a function of it"
         ) from error
-    return function
 
 
 @lru_cache(maxsize=8)
