@@ -5,6 +5,7 @@ import sys
 from pathlib import Path
 from random import Random
 from types import ModuleType
+from typing import Any
 
 import torch
 
@@ -60,3 +61,18 @@ def test_the_experiment_of_the_guide_has_a_verb(monkeypatch, capsys):
     assert guide.SHARPNESS.steps().plan is guide.plan
     main(["--help"])
     assert "sharpness Measure the entropy of checkpoints." in capsys.readouterr().out
+
+
+def test_the_tool_of_the_guide_replies_to_a_call_alone():
+    blocks = re.findall(
+        r"```python\n(.*?)```", (GUIDES / "agents.md").read_text(), re.DOTALL
+    )
+    agent: dict[str, Any] = {}
+    exec(next(block for block in blocks if "def reply" in block), agent)
+    reply = agent["reply"]
+    call = '<tool_call>{"query": "tides"}</tool_call>'
+    assert "nothing known about tides<" in reply(f"Let me look. {call}")
+    assert reply("The answer is 4.") is None
+    assert reply("<tool_call>") is None
+    for bad in ("", "1", "{}", "[" * 10**5, "null", '{"query"'):
+        assert "error: not a call" in reply(f"<tool_call>{bad}</tool_call>")
