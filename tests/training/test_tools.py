@@ -10,15 +10,24 @@ import pytest
 from entrometer.errors import InvalidValue
 from entrometer.experiments.requests.recorded_responses import scored_responses
 from entrometer.experiments.update_batch import recorded_batch
-from entrometer.policy import load_policy
+from entrometer.policy import load_policy, tiny_policy
 from entrometer.runs import checkpoints, read_update, update_path, write_update
 from entrometer.tasks import Problem, register
 from entrometer.training import ImitationConfig, Instrumented, Recorder
 from entrometer.training import run as room
 from entrometer.training.imitation import _demonstrations
 from entrometer.training.probes import PredictedChange
+from entrometer.training.watch_trl import watch
 from tests.training.test_recorder import tables_of
-from tests.training.toy import CONFIG, UPDATE, Letters, make_trainer, quietly, train
+from tests.training.toy import (
+    ARGUMENTS,
+    CONFIG,
+    UPDATE,
+    Letters,
+    make_trainer,
+    quietly,
+    train,
+)
 
 EOS = 2
 # The policy's words, a tool's, the policy's; and one without a tool.
@@ -240,3 +249,63 @@ def test_a_tool_in_shards_is_refused(monkeypatch, tmp_path):
     monkeypatch.setattr(room, "sharded", lambda: True)
     with pytest.raises(InvalidValue, match="a task without a tool for a sharded"):
         room.train(replace(TRAINED, predict_every=0), tmp_path / "run")
+
+
+def add(a: int, b: int) -> int:
+    """Add two numbers.
+
+    Args:
+        a: A number.
+        b: Another.
+    """
+    return a + b
+
+
+def by_number(completions, **_):
+    return [float(i) for i in range(len(completions))]
+
+
+def test_a_stock_trainer_with_tools_is_watched(tmp_path, caplog):
+    """TRL's own loop of calls and replies; only what the policy says is given."""
+    from datasets import Dataset
+    from trl import GRPOConfig, GRPOTrainer
+    from trl.chat_template_utils import qwen3_chat_template
+
+    policy = tiny_policy(lora_rank=2, lora_std=0.05)
+    policy.tokenizer.chat_template = qwen3_chat_template
+    call = '<tool_call>\n{"name": "add", "arguments": {"a": 3, "b": 4}}\n</tool_call>'
+    turns = {True: [*policy.tokenizer(call)["input_ids"], EOS], False: [50, 51, EOS]}
+
+    class Scripted(GRPOTrainer):
+        def _generate_single_turn(self, prompt_ids, *args, **kwargs):
+            first = [EOS not in ids for ids in prompt_ids]
+            return [list(turns[is_first]) for is_first in first], None
+
+    with quietly():
+        chat = [[{"role": "user", "content": p}] for p in ("3+4", "4+3")]
+        settings = ARGUMENTS | {"max_completion_length": 400, "max_steps": 1}
+        trainer = Scripted(
+            model=policy.model,
+            processing_class=policy.tokenizer,
+            args=GRPOConfig(
+                **settings | {"reward_weights": None, "output_dir": str(tmp_path)}
+            ),
+            train_dataset=Dataset.from_dict({"prompt": chat * 8}),
+            reward_funcs=[by_number],
+            tools=[add],
+        )
+        watch(trainer, predict_every=1, prompts=2)
+        trainer.train()
+    assert "PredictedChange is not logged" in caplog.text
+    assert "got one with tools" in caplog.text
+    batch = read_update(update_path(tmp_path, 1))
+    decode = policy.tokenizer.decode
+    for i, mask in enumerate(batch.written):
+        own = batch.response_tokens[i][mask].tolist()
+        assert own == [*turns[True], *turns[False]]
+        assert "<tool_response>\n7\n</tool_response>" in decode(
+            batch.response_tokens[i][~mask]
+        )
+        assert not batch.alpha[i][~mask].any()
+        np.testing.assert_array_equal(np.isnan(batch.S[i]), ~mask)
+    assert recorded_batch(batch).rollouts.length.tolist() == [len(own)] * batch.count
