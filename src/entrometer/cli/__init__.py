@@ -15,6 +15,7 @@ VERBS = {
     "import": "Convert a verl, OpenRLHF or DeepSpeed checkpoint, or a dumped batch.",
     "report": "Write finished runs as one HTML page, and their figures as files.",
     "replay": "Run a finished run again from its saved settings; compare the tables.",
+    "verify": "Compare your loss, or a framework's, with ours token by token.",
     "store": "List the passes in a store, verify them, delete what nothing needs.",
 }
 """Verbs that are not experiments; the module of each is imported when it runs."""
@@ -84,7 +85,7 @@ def _refused(verb: str, why: object) -> int:
 
 def _help() -> str:
     lines = VERBS | {name: experiment(name).help for name in experiment_names()}
-    first, last = ["demo", "train", "import"], ["report", "replay", "store"]
+    first, last = ["demo", "train", "import"], ["report", "replay", "verify", "store"]
     order = [*first, *experiment_names(), *last]
     return "\n".join(
         [

@@ -1,9 +1,7 @@
 """A user's own prompts and reward: recorded by a training, or in a file."""
 
-import importlib
 import json
 import math
-import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -146,32 +144,11 @@ def reward_function(text: str) -> Reward:
 
     The user names it on the command line, so its code is trusted.
     """
-    function: Reward = named_function(text, "reward", "--reward rewards:correct")
-    return function
+    # Imported here for the reason of `_of_updates`.
+    from entrometer.runs.user_function import user_function
 
-
-def named_function(text: str, what: str, example: str) -> Any:
-    """Return the function that `module:function` names, or raise `InvalidValue`.
-
-    `what` is its use and `example` an argument that names one, for error messages.
-    """
-    module, colon, name = text.partition(":")
-    if not (module and colon and name):
-        file, _, function = example.partition(" ")[2].partition(":")
-        raise InvalidValue(
-            f"expected a {what} as module:function, got {text!r}; write for example "
-            f"{example} for `def {function}(...)` in {file}.py"
-        )
-    # As `python -m` does: a module beside the user's scripts is found.
-    if "" not in sys.path:
-        sys.path.insert(0, "")
-    try:
-        return getattr(importlib.import_module(module), name)
-    except (ImportError, AttributeError) as error:
-        raise InvalidValue(
-            f"expected the {what} {text}, got {type(error).__name__}: {error}; start "
-            "where the module can be imported, and name a function of it"
-        ) from error
+    example = "--reward rewards:correct for `def correct(...)` in rewards.py"
+    return user_function(text, what="reward", example=example)
 
 
 @lru_cache(maxsize=8)

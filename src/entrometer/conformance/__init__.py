@@ -1,0 +1,1 @@
+"""Losses of other frameworks and of users, compared with ours token by token."""
