@@ -33,6 +33,11 @@ def lengths(s: Scenario) -> Tensor:
     return s.tables.mask.sum(dim=1, keepdim=True).double()
 
 
+def micro_batches(s: Scenario) -> float:
+    """Return the number of micro-batches."""
+    return s.tables.count / (s.micro_batch or s.tables.count)
+
+
 def micro_batch_tokens(s: Scenario) -> Tensor:
     """Return for each response the tokens of its micro-batch, times their number."""
     parts = lengths(s).split(s.micro_batch or s.tables.count)
@@ -54,9 +59,6 @@ POLICY: dict[str, Factor] = {
     "mean over each response's tokens, then over responses": lambda s: (
         s.tables.length_limit / lengths(s)
     ),
-    "mean over each micro-batch's tokens, then over micro-batches": lambda s: (
-        slots(s) / micro_batch_tokens(s)
-    ),
     "sum over all tokens": slots,
     "sum over each response's tokens, mean over responses": lambda s: float(
         s.tables.length_limit
@@ -75,13 +77,23 @@ POLICY: dict[str, Factor] = {
 }
 """Ratio of another normaliser to Dr-GRPO's, the mean that most of our losses have."""
 
+POLICY_BY_MICRO_BATCH: dict[str, Factor] = {
+    "mean over each micro-batch's tokens, then over micro-batches": lambda s: (
+        slots(s) / micro_batch_tokens(s)
+    ),
+    "mean over each micro-batch's tokens, summed over micro-batches": lambda s: (
+        slots(s) / micro_batch_tokens(s) * micro_batches(s)
+    ),
+    "mean over each response's tokens and each micro-batch's responses, summed over "
+    "micro-batches": lambda s: s.tables.length_limit / lengths(s) * micro_batches(s),
+    "mean over each micro-batch's responses, summed over micro-batches": micro_batches,
+}
+"""The same for normalisers that depend on how the batch is split."""
+
 ENTROPY: dict[str, Factor] = {
     "sum of the entropies ÷ (responses × length limit)": lambda s: tokens(s) / slots(s),
     "mean entropy of each response, then over responses": lambda s: (
         tokens(s) / (s.tables.count * lengths(s))
-    ),
-    "mean entropy of each micro-batch, then over micro-batches": lambda s: (
-        tokens(s) / micro_batch_tokens(s)
     ),
     "sum of the entropies": tokens,
     "sum of the entropies of each response, mean over responses": lambda s: (
@@ -89,6 +101,16 @@ ENTROPY: dict[str, Factor] = {
     ),
 }
 """Ratio of another normaliser of an entropy bonus to ours, the mean over tokens."""
+
+ENTROPY_BY_MICRO_BATCH: dict[str, Factor] = {
+    "mean entropy of each micro-batch, then over micro-batches": lambda s: (
+        tokens(s) / micro_batch_tokens(s)
+    ),
+    "mean entropy of each micro-batch, summed over micro-batches": lambda s: (
+        tokens(s) / micro_batch_tokens(s) * micro_batches(s)
+    ),
+}
+"""The same for normalisers that depend on how the batch is split."""
 
 SETTINGS: dict[str, Factor] = {
     "the tokens of the batch": tokens,

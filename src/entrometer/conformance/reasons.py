@@ -19,7 +19,9 @@ from entrometer.conformance.difference import apart, relative_difference
 from entrometer.conformance.normalisers import (
     DEVIATION,
     ENTROPY,
+    ENTROPY_BY_MICRO_BATCH,
     POLICY,
+    POLICY_BY_MICRO_BATCH,
     SETTINGS,
     Factor,
     lengths,
@@ -115,23 +117,41 @@ def find_reason(
     else None.
     """
     closest: Reason | None = None
-    for named, variant, last in _variants(intervention, scenarios):
-        ours = [variant(s) for s in scenarios]
-        alpha = _Tables(scenarios, [c.alpha for c in ours], [c.alpha for c in theirs])
-        gamma = _Tables(scenarios, [c.gamma for c in ours], [c.gamma for c in theirs])
-        factors = _relative(intervention, POLICY)
-        of_alpha = _explain(alpha, factors, tolerance, normaliser_only=last)
-        of_gamma = _explain_entropy(gamma, tolerance)
-        rest = max(of_alpha.rest, of_gamma.rest)
-        if closest is not None and rest >= closest.rest:
-            continue
-        closest = Reason(
-            (*named, *of_alpha.parts, *of_gamma.parts),
-            rest,
-            not named and of_alpha.normaliser_only and of_gamma.normaliser_only,
-        )
-        if rest <= tolerance:
-            return closest
+    tried = [
+        (named, [variant(s) for s in scenarios], last)
+        for named, variant, last in _variants(intervention, scenarios)
+    ]
+    # A loss of ours with another setting is a simpler reason than another clip or term.
+    for normaliser_only in (True, False):
+        for named, ours, last in tried:
+            if last and not normaliser_only:
+                continue
+            alpha, gamma = (
+                _Tables(
+                    scenarios,
+                    [getattr(c, which) for c in ours],
+                    [getattr(c, which) for c in theirs],
+                )
+                for which in ("alpha", "gamma")
+            )
+            of_alpha = _explain(
+                alpha,
+                _relative(intervention, POLICY),
+                _relative(intervention, POLICY_BY_MICRO_BATCH),
+                tolerance,
+                normaliser_only=normaliser_only,
+            )
+            of_gamma = _explain_entropy(gamma, tolerance)
+            rest = max(of_alpha.rest, of_gamma.rest)
+            if closest is not None and rest >= closest.rest:
+                continue
+            closest = Reason(
+                (*named, *of_alpha.parts, *of_gamma.parts),
+                rest,
+                not named and of_alpha.normaliser_only and of_gamma.normaliser_only,
+            )
+            if rest <= tolerance:
+                return closest
     return closest if closest is not None and closest.rest <= 1e-3 else None
 
 
@@ -151,8 +171,6 @@ def _variants(
         yield named, partial(_coefficients, own, by_micro_batch, {}), False
     yield (DUAL_CLIP,), partial(_dual_clipped, own), False
     for name, value in own.settings:
-        if not isinstance(value, float):
-            continue
         for text, value_of in _other_values(own, name, value).items():
             for named, by_micro_batch in ways:
                 variant = partial(_coefficients, own, by_micro_batch, {name: value_of})
@@ -162,6 +180,10 @@ def _variants(
 
 def _other_values(own: Intervention, name: str, value: float) -> dict[str, Factor]:
     """Return other values of a setting, by how they read in a reason."""
+    if isinstance(value, int):
+        # A choice among a few, such as the form of a penalty.
+        choices = {f"as ours with {name} = {i}": i for i in (1, 2, 3) if i != value}
+        return {text: partial(_constant_value, i) for text, i in choices.items()}
     share = name in own.remedy.shares
     found: dict[str, Factor] = {}
     if value and name not in own.remedy.positive:
@@ -234,7 +256,8 @@ def _relative(own: Intervention, factors: dict[str, Factor]) -> dict[str, Factor
 
 def _explain(
     tables: _Tables,
-    factors: dict[str, Factor],
+    fixed: dict[str, Factor],
+    by_micro_batch: dict[str, Factor],
     tolerance: float,
     *,
     normaliser_only: bool,
@@ -242,18 +265,19 @@ def _explain(
     """Return what predicts the coefficients, or the normaliser that comes closest."""
     if tables.rest <= tolerance:
         return Reason((), tables.rest, True)
+    factors = fixed | by_micro_batch
     named: dict[tuple[str, ...], _Tables] = {(): tables}
     named |= {(name,): tables.times(factor) for name, factor in factors.items()}
     for parts, scaled in named.items():
         if scaled.rest <= tolerance:
-            return Reason(parts, scaled.rest, True)
+            return Reason(parts, scaled.rest, parts[0] in fixed if parts else True)
     value = _best_constant(tables)
     if value:
         scaled = tables.times(lambda s: value)
         if scaled.rest <= tolerance:
             return Reason((f"a constant factor of {value:.6g}",), scaled.rest, True)
     closest = min(named, key=lambda parts: named[parts].rest)
-    found = Reason(closest, named[closest].rest, True)
+    found = Reason(closest, named[closest].rest, False)
     if normaliser_only:
         return found
     for find in (_other_clip, partial(_more_terms, factors)):
@@ -268,7 +292,9 @@ def _explain_entropy(gamma: _Tables, tolerance: float) -> Reason:
     has_ours = any(x.any() for x in gamma.ours)
     if has_ours and not any(x.any() for x in gamma.theirs):
         return Reason((NO_ENTROPY_GRADIENT,), 0.0, False)
-    return _explain(gamma, ENTROPY, tolerance, normaliser_only=True)
+    return _explain(
+        gamma, ENTROPY, ENTROPY_BY_MICRO_BATCH, tolerance, normaliser_only=True
+    )
 
 
 def _best_constant(tables: _Tables) -> float:

@@ -78,6 +78,15 @@ def coefficients(
     return {"alpha": -dS, "gamma": -dH}
 
 
+def with_gradient_of(entropy: Callable[[Tensor], Tensor], H: Tensor) -> Tensor:
+    """Return entropies, detached if the framework's own entropy has no gradient.
+
+    Its loss gets a table here; in training it gets what `entropy` makes of logits.
+    """
+    logits = torch.zeros(2, 3, requires_grad=True)
+    return H if entropy(logits).requires_grad else H.detach()
+
+
 def parts(S: Tensor, H: Tensor, case: Mapping[str, Any]) -> Iterator[Part]:
     """Yield the micro-batches of a case."""
     count = len(S)

@@ -6,7 +6,12 @@ from typing import Any
 from torch import Tensor
 
 from entrometer.conformance.adaptors.absent import imported, without, without_init
-from entrometer.conformance.adaptors.adaptor import Config, Part, Settings
+from entrometer.conformance.adaptors.adaptor import (
+    Config,
+    Part,
+    Settings,
+    with_gradient_of,
+)
 
 DISTRIBUTION = "openrlhf"
 _FILES = "openrlhf.models.loss", "openrlhf.models.utils"
@@ -66,6 +71,7 @@ def loss(config: Config, part: Part) -> Tensor:
         estimate = utils.compute_approx_kl(part.S, part.S_ref, kl_estimator=kl)
         found = found + kl_coef * losses.aggregate_loss(estimate, mask, **totals)
     if entropy_coef:
-        found = found - entropy_coef * losses.aggregate_loss(part.H, mask, **totals)
+        H = with_gradient_of(utils.compute_entropy, part.H)
+        found = found - entropy_coef * losses.aggregate_loss(H, mask, **totals)
     assert isinstance(found, Tensor)
     return found

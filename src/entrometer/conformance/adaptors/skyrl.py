@@ -1,6 +1,7 @@
 """Losses of SkyRL: its registered losses, KL and entropy added as its worker does."""
 
 import logging
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -8,7 +9,12 @@ import torch
 from torch import Tensor
 
 from entrometer.conformance.adaptors.absent import imported, without, without_init
-from entrometer.conformance.adaptors.adaptor import Config, Part, Settings
+from entrometer.conformance.adaptors.adaptor import (
+    Config,
+    Part,
+    Settings,
+    with_gradient_of,
+)
 
 DISTRIBUTION = "skyrl"
 _LOSSES = "skyrl.backends.skyrl_train.utils.ppo_utils"
@@ -125,13 +131,22 @@ def loss(config: Config, part: Part) -> Tensor:
         rollout_logprobs=part.S_engine if "off_policy_correction" in config else None,
     )
     if config.get("use_entropy_loss"):
-        bonus = losses.masked_mean(part.H, mask) * algorithm.entropy_loss_coef
+        H = with_gradient_of(partial(_entropy, True), part.H)
+        bonus = losses.masked_mean(H, mask) * algorithm.entropy_loss_coef
         found = found - bonus * part.weight
     if config.get("use_kl_loss"):
         kind = algorithm.kl_estimator_type
         kl = losses.compute_approx_kl(part.S, part.S_ref, mask, kind)
         mean = losses.masked_mean(kl, mask, dim=-1).mean()
         found = found + mean * algorithm.kl_loss_coef * part.weight
+    assert isinstance(found, Tensor)
+    return found
+
+
+def _entropy(requires_grad: bool, logits: Tensor) -> Tensor:
+    """Return the entropy as its model computes it where the loss has a bonus."""
+    utils = imported("skyrl.backends.skyrl_train.utils.torch_utils")
+    found = utils.chunked_entropy_from_logits(logits[None], requires_grad=requires_grad)
     assert isinstance(found, Tensor)
     return found
 

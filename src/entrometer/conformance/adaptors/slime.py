@@ -4,10 +4,16 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from entrometer.conformance.adaptors.absent import imported, without, without_init
-from entrometer.conformance.adaptors.adaptor import Config, Part, Settings
+from entrometer.conformance.adaptors.adaptor import (
+    Config,
+    Part,
+    Settings,
+    with_gradient_of,
+)
 
 DISTRIBUTION = "slime"
 _LOSS = "slime.backends.megatron_utils.loss"
@@ -100,8 +106,18 @@ def loss(config: Config, part: Part) -> Tensor:
     mean = module.get_sum_of_sample_mean(
         lengths, lengths, masks, None, arguments.calculate_per_token_loss
     )
-    scores = {"log_probs": packed(part.S), "entropy": packed(part.H)}
+    H = with_gradient_of(_entropy, part.H)
+    scores = {"log_probs": packed(part.S), "entropy": packed(H)}
     found, _ = module.policy_loss_function(arguments, batch, scores, mean)
     assert isinstance(found, Tensor)
     per_token = arguments.calculate_per_token_loss
     return found / (part.tokens if per_token else part.responses)
+
+
+def _entropy(logits: Tensor) -> Tensor:
+    """Return the entropy as its model computes it."""
+    utils = imported("slime.utils.ppo_utils")
+    token = torch.zeros(len(logits), dtype=torch.long)
+    _, entropy = utils.calculate_log_probs_and_entropy(logits, token, None, True)
+    assert isinstance(entropy, Tensor)
+    return entropy

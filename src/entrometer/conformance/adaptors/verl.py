@@ -9,7 +9,12 @@ import torch
 from torch import Tensor
 
 from entrometer.conformance.adaptors.absent import imported, without
-from entrometer.conformance.adaptors.adaptor import Config, Part, Settings
+from entrometer.conformance.adaptors.adaptor import (
+    Config,
+    Part,
+    Settings,
+    with_gradient_of,
+)
 
 DISTRIBUTION = "verl"
 
@@ -89,7 +94,9 @@ def loss(config: Config, part: Part) -> Tensor:
     totals = {"batch_num_tokens": part.tokens, "global_batch_size": part.responses}
     tensordict = imported("verl.utils.tensordict_utils")
     data = tensordict.get_tensordict(tables, {"dp_size": 1, **totals})
-    found, _ = losses.ppo_loss(actor, {"log_probs": part.S, "entropy": part.H}, data)
+    entropy = imported("verl.utils.torch_functional").entropy_from_logits
+    H = with_gradient_of(entropy, part.H)
+    found, _ = losses.ppo_loss(actor, {"log_probs": part.S, "entropy": H}, data)
     assert isinstance(found, Tensor)
     return found
 
