@@ -14,6 +14,7 @@ lock = $(UV) pip compile --quiet --universal --python-version 3.11.5 --generate-
 lock:
 	$(lock) --all-extras -c constraints.txt --no-emit-package torch -o requirements.lock pyproject.toml
 	$(lock) --no-deps -o tests/interventions/verl.lock tests/interventions/verl.txt
+	for f in openrlhf skyrl torchtitan; do $(lock) --no-deps -o tests/conformance/$$f.lock tests/conformance/$$f.txt; done
 	$(lock) --no-deps -o tests/importers/deepspeed.lock tests/importers/deepspeed.txt
 
 check:

@@ -14,6 +14,9 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 LOCKS = {
     "requirements.lock": "constraints.txt",
     "tests/interventions/verl.lock": "tests/interventions/verl.txt",
+    "tests/conformance/openrlhf.lock": "tests/conformance/openrlhf.txt",
+    "tests/conformance/skyrl.lock": "tests/conformance/skyrl.txt",
+    "tests/conformance/torchtitan.lock": "tests/conformance/torchtitan.txt",
     "tests/importers/deepspeed.lock": "tests/importers/deepspeed.txt",
 }
 NOT_LOCKED = {"torch"}

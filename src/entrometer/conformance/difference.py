@@ -4,7 +4,6 @@ import math
 from dataclasses import dataclass
 
 import torch
-from jaxtyping import Float
 from torch import Tensor
 
 from entrometer.interventions import TokenTables
@@ -47,9 +46,7 @@ def worst(found: list[Apart]) -> Apart:
     return Apart(max(x.alpha for x in found), max(x.gamma for x in found))
 
 
-def relative_difference(
-    ours: Float[Tensor, "B T"], theirs: Float[Tensor, "B T"]
-) -> float:
+def relative_difference(ours: Tensor, theirs: Tensor) -> float:
     """Return the largest difference over the largest coefficient of ours.
 
     If ours are all 0 it is over the largest of theirs, so it is 1 or 0. A NaN of theirs

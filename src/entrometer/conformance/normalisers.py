@@ -64,9 +64,6 @@ POLICY: dict[str, Factor] = {
         s.tables.length_limit
     ),
     "sum over all tokens ÷ length limit": lambda s: float(s.tables.count),
-    f"mean over the tokens of the batch + {_EPSILON:g}": lambda s: (
-        slots(s) / (tokens(s) + _EPSILON)
-    ),
     f"mean over each response's tokens + {_EPSILON:g}, then over responses": lambda s: (
         s.tables.length_limit / (lengths(s) + _EPSILON)
     ),
