@@ -50,7 +50,8 @@ def group_deviation(tables: TokenTables) -> Tensor:
     deviation = torch.empty_like(rewards)
     for group in tables.group.unique():
         members = tables.group == group
-        deviation[members] = rewards[members].std()
+        # That of a single response is undefined; its advantage is 0 for any.
+        deviation[members] = rewards[members].std() if members.sum() > 1 else 0.0
     return deviation
 
 

@@ -78,7 +78,8 @@ def _coefficients(
     changes: dict[str, Factor],
     s: Scenario,
 ) -> LossCoefficients:
-    settings = dict(own.settings) | {n: float(f(s)) for n, f in changes.items()}
+    settings = dict(own.settings)
+    settings |= {name: type(settings[name])(f(s)) for name, f in changes.items()}
     changed = replace(
         own,
         settings=tuple(settings.items()),
