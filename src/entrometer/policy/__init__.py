@@ -15,4 +15,5 @@ from entrometer.policy.sources import SourceNotFound as SourceNotFound
 from entrometer.policy.sources import UnreadableSource as UnreadableSource
 from entrometer.policy.tiny import save_tiny as save_tiny
 from entrometer.policy.tiny import tiny_policy as tiny_policy
+from entrometer.policy.turns import Tool as Tool
 from entrometer.policy.vllm_server import VllmServer as VllmServer

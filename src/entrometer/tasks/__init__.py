@@ -11,6 +11,7 @@ from entrometer.tasks.arithmetic import Arithmetic as Arithmetic
 from entrometer.tasks.arithmetic import Level as Level
 from entrometer.tasks.arithmetic import Sum as Sum
 from entrometer.tasks.calculator import Calculator as Calculator
+from entrometer.tasks.calculator import Steps as Steps
 from entrometer.tasks.gsm8k import GSM8K as GSM8K
 from entrometer.tasks.gsm8k import ProblemsNotFound as ProblemsNotFound
 from entrometer.tasks.gsm8k import UnreadableProblems as UnreadableProblems
