@@ -200,5 +200,5 @@ def test_a_token_is_listed_with_the_tool_s_words_around_it():
     answer = max(update.answers, key=lambda a: len(a.tokens))
     last = len(answer.tokens) - 1
     before, end = (t.text for t in answer.tokens[-2:])
-    assert context(answer, last - 1).endswith(f"[{before}]=7;{end}")
-    assert context(answer, last).endswith(f"{before}=7;[{end}]")
+    assert context(answer.tokens, last - 1).endswith(f"[{before}]=7;{end}")
+    assert context(answer.tokens, last).endswith(f"{before}=7;[{end}]")
