@@ -36,8 +36,8 @@ def test_help_takes_little_more_than_its_parts_and_no_torch(verb):
     # The least of six, in turn: a slow machine lengthens both.
     tries = [(_processor_seconds(code), _processor_seconds(PARTS)) for _ in range(6)]
     own, parts = map(min, zip(*tries, strict=True))
-    assert own < 2 * parts
-    assert verb or own < 1
+    # In units of the parts, not in seconds: machines differ.
+    assert own < (2 if verb else 1.5) * parts
 
 
 def _processor_seconds(code: str) -> float:

@@ -43,7 +43,7 @@ def test_defaults_are_the_trainings(trained, capsys):
         (["--interventions", "clip-covv"], "Did you mean 'clip-cov'?"),
         (["--interventions", "clip-cov:rhoo=1"], "Did you mean 'rho'?"),
         (["--interventions", "clip-cov:rho=much"], "expected a number"),
-        (["--minibatches", "3/2"], "j/J"),
+        (["--minibatches", "0/2"], "j/J"),
         (["--minibatches", "9/9"], "at least 9 prompts"),
         (["--prompts", "8", "--folds", "64"], "different prompts"),
     ],
