@@ -74,7 +74,10 @@ def test_json_and_resume(diagnosed, capsys):
         assert main(again) == 0
     told = strictly(capsys.readouterr().out)
     assert len(told["curve"]) == 3
-    assert told["sentences"][-1].startswith("What is said of `recorded`")
+    *_, extent, sampler = told["sentences"]
+    assert extent.startswith("What is said of `recorded`")
+    # The training sampled by itself, so it recorded no engine.
+    assert "recorded without the log-probs of the engine" in sampler
     saved = json.loads((diagnosed / "config.json").read_bytes())
     assert saved["quick"] is True
 
