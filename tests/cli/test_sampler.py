@@ -87,4 +87,6 @@ def test_what_is_no_address_is_refused_before_anything_is_loaded(
 ):
     assert measure(tmp_path / "run", trained, "--sampler", "localhost:8000") == 2
     assert "with http:// or https://" in capsys.readouterr().err
+    assert measure(tmp_path / "run", trained, "--sampler", "bfloat") == 2
+    assert "Did you mean 'bfloat16'?" in capsys.readouterr().err
     assert not (tmp_path / "run").exists()

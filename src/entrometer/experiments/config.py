@@ -109,7 +109,7 @@ class CheckpointConfig:
         """Raise for settings that cannot be measured, before anything is loaded."""
         require_types(self)
         if self.sampler is not None and self.sampler not in SAMPLING_PRECISIONS:
-            if "://" not in self.sampler:
+            if ":" not in self.sampler:
                 raise InvalidValue(
                     "expected the address of a vLLM server, such as "
                     f"http://127.0.0.1:8000, or one of {', '.join(SAMPLING_PRECISIONS)}"
