@@ -1,5 +1,6 @@
 """Sums of a few small numbers, with worked solutions in varied wording."""
 
+import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -85,8 +86,11 @@ class Arithmetic:
 
 @lru_cache(maxsize=len(LEVELS))
 def _problems(level: Level) -> dict[Split, tuple[Sum, ...]]:
-    # Imported here, because it takes a second (SymPy) and only this function needs it.
-    from reasoning_gym.arithmetic.chain_sum import ChainSumConfig, ChainSumDataset
+    # Python warns of the syntax of a package that this import compiles (cellpylib).
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", SyntaxWarning)
+        # Imported here: it takes a second (SymPy), and only this function needs it.
+        from reasoning_gym.arithmetic.chain_sum import ChainSumConfig, ChainSumDataset
 
     # One stream for both splits: the stream of seed s + 1 is that of s shifted by one,
     # so two seeds would share their problems.
