@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from entrometer.estimators import Tables
-from entrometer.experiments.update_batch import TrainedLoss, sampled_batch
+from entrometer.experiments.trained_loss import TrainedLoss
+from entrometer.experiments.update_batch import sampled_batch
 from entrometer.interventions import intervention
 from entrometer.interventions.plain import without_dr_grpo
 from entrometer.interventions.registry import remedy_of
