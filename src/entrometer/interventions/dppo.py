@@ -1,6 +1,6 @@
 """DPPO: a token stops where its probability, not its ratio, has moved too far."""
 
-from entrometer.interventions.plain import VERL_DR_GRPO, VERL_THRESHOLDS
+from entrometer.interventions.plain import VERL_CLIP, VERL_DR_GRPO
 from entrometer.interventions.registry import register
 from entrometer.interventions.tables import PerToken, TokenTables
 
@@ -16,7 +16,7 @@ from entrometer.interventions.tables import PerToken, TokenTables
         "actor_rollout_ref.actor.policy_loss.loss_mode=dppo_tv "
         "actor_rollout_ref.actor.clip_ratio_c={cap} "
     )
-    + VERL_THRESHOLDS,
+    + VERL_CLIP,
     source="arXiv 2602.04879",
     positive=("cap",),
 )

@@ -1,6 +1,6 @@
 """GMPO: the geometric mean over a response of its ratios, clipped by token."""
 
-from entrometer.interventions.plain import VERL_THRESHOLDS
+from entrometer.interventions.plain import VERL_CLIP
 from entrometer.interventions.registry import register
 from entrometer.interventions.responses import log_ratio, response_mean, unit
 from entrometer.interventions.tables import PerToken, TokenTables
@@ -15,7 +15,7 @@ from entrometer.interventions.tables import PerToken, TokenTables
         "algorithm.norm_adv_by_std_in_grpo=False "
         "actor_rollout_ref.actor.policy_loss.loss_mode=geo_mean "
     )
-    + VERL_THRESHOLDS,
+    + VERL_CLIP,
     differs="verl divides by the length of each response",
     source="arXiv 2507.20673",
 )

@@ -1,6 +1,6 @@
 """GSPO: the ratio and its clip are those of the complete response."""
 
-from entrometer.interventions.plain import VERL_DR_GRPO, VERL_THRESHOLDS
+from entrometer.interventions.plain import VERL_CLIP, VERL_DR_GRPO
 from entrometer.interventions.registry import register
 from entrometer.interventions.responses import log_ratio, response_mean, unit
 from entrometer.interventions.tables import PerToken, TokenTables
@@ -18,7 +18,7 @@ from entrometer.tokens import clipped_surrogate
     ),
     verl=VERL_DR_GRPO
     + "actor_rollout_ref.actor.policy_loss.loss_mode=gspo "
-    + VERL_THRESHOLDS,
+    + VERL_CLIP,
     source="arXiv 2507.18071",
 )
 def gspo(tables: TokenTables, *, low: float = 3e-4, high: float = 4e-4) -> PerToken:

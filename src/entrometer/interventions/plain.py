@@ -19,21 +19,20 @@ VERL_CLIP = (
     "actor_rollout_ref.actor.clip_ratio_low={low} "
     "actor_rollout_ref.actor.clip_ratio_high={high}"
 )
-# Thresholds that make a loss what it is, by the same settings. Their order differs, so
-# that `without_dr_grpo` keeps them.
-VERL_THRESHOLDS = (
-    "actor_rollout_ref.actor.clip_ratio_high={high} "
-    "actor_rollout_ref.actor.clip_ratio_low={low}"
-)
+_VERL_MODE = "actor_rollout_ref.actor.policy_loss.loss_mode="
 
 
 def without_dr_grpo(trl: str, verl: str) -> tuple[str, str]:
     """Return settings of TRL and verl without those that make the loss Dr-GRPO.
 
-    The clip stays if it is all that the settings change.
+    The clip stays if it is all that the settings change, or that of another policy loss
+    of verl.
     """
     trl = trl.replace(f"{TRL_DR_GRPO}, ", "").replace(_TRL_LOSS, "")
     verl = verl.replace(VERL_DR_GRPO, "").strip()
+    # Other policy losses read the same two settings, at values that suit PPO's clip.
+    if _VERL_MODE in verl:
+        return trl, verl
     return trl, verl.replace(VERL_CLIP, "").strip() or verl
 
 

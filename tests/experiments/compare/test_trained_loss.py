@@ -10,7 +10,7 @@ from entrometer.experiments.trained_loss import TrainedLoss
 from entrometer.experiments.update_batch import sampled_batch
 from entrometer.interventions import intervention
 from entrometer.interventions.plain import without_dr_grpo
-from entrometer.interventions.registry import remedy_of
+from entrometer.interventions.registry import intervention_names, remedy_of
 from entrometer.runs import Rollouts, Sampler
 
 
@@ -106,4 +106,21 @@ def test_lines_to_paste_leave_the_loss_of_the_training():
     )
     assert without_dr_grpo(higher.trl, higher.verl)[0] == (
         "epsilon={low}, epsilon_high={high}"
+    )
+
+
+def test_lines_to_paste_keep_the_clip_of_another_policy_loss_of_verl():
+    clip = "clip_ratio_low={low}", "clip_ratio_high={high}"
+    remedies = {n: remedy_of(n) for n in intervention_names()}
+    other = [n for n, r in remedies.items() if "loss_mode=" in (r.verl or "")]
+    assert {"cispo", "clip-cov", "dppo", "gmpo", "gspo"} < {*other}
+    for name in other:
+        verl = remedies[name].verl
+        _, pasted = without_dr_grpo("", verl)
+        assert [x in pasted for x in clip] == [x in verl for x in clip], name
+    _, cispo = without_dr_grpo("", remedies["cispo"].verl)
+    assert cispo == (
+        "actor_rollout_ref.actor.policy_loss.loss_mode=cispo "
+        "actor_rollout_ref.actor.clip_ratio_low={low} "
+        "actor_rollout_ref.actor.clip_ratio_high={high}"
     )
