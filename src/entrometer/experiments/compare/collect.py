@@ -1,6 +1,6 @@
 """Rows of the result tables, from the tables that passes wrote; needs no model."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -40,10 +40,19 @@ def collect(
     config: CompareConfig, points: Sequence[PointPlan], store: Path
 ) -> CompareTables:
     """Return all result tables; the store must hold the result of every pass."""
+    return collect_measured(config, (measured(p, store) for p in points), store)
+
+
+def collect_measured(
+    config: CompareConfig, at_points: Iterable[Measured], store: Path
+) -> CompareTables:
+    """Return all result tables from what `measured` returns for each point."""
     # The frontier is built from the lowest price to the highest.
     tables, prices = CompareTables(), sorted(config.prices)
-    for point in points:
-        m = measured(point, store)
+    points: list[PointPlan] = []
+    for m in at_points:
+        point = m.point
+        points.append(point)
         treated = [m.batch.treated(v.intervention, m.tables) for v in point.variants]
         chosen = choices(m, prices)
         tables.frontier.extend(frontier(m, chosen, prices))

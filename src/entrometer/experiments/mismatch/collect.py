@@ -20,7 +20,7 @@ from entrometer.estimators import (
     summed,
     token_influence,
 )
-from entrometer.experiments.compare.collect import collect as collect_compare
+from entrometer.experiments.compare.collect import collect_measured
 from entrometer.experiments.compare.slopes import Measured, measured
 from entrometer.experiments.influence.requests import DecodedTexts
 from entrometer.experiments.mismatch.config import MismatchConfig
@@ -100,10 +100,10 @@ def collect(
     config: MismatchConfig, points: Sequence[UpdatePlan], store: Path
 ) -> MismatchTables:
     """Return all tables; the store must hold the result of every pass."""
-    compared = [point.compared for point in points]
-    tables = MismatchTables(**vars(collect_compare(config.compare, compared, store)))
-    for point in points:
-        sampled = Sampled.of(point, store)
+    updates = [Sampled.of(point, store) for point in points]
+    compared = collect_measured(config.compare, [u.measured for u in updates], store)
+    tables = MismatchTables(**vars(compared))
+    for sampled in updates:
         tables.engines.append(_engine(config, sampled))
         tables.distances.extend(_distances(sampled))
         tables.tokens.extend(_tokens(sampled))
