@@ -19,7 +19,8 @@ from entrometer.calculus.sharded import same
 from entrometer.errors import InvalidValue
 from entrometer.policy.policy import Policy
 from entrometer.policy.turns import DECODED, GrowingResponse, Tool
-from entrometer.runs.rollouts import Rollouts, Sampler, seeds_for, unscored
+from entrometer.runs.rollouts import Rollouts, Sampler, unscored
+from entrometer.runs.seeds import seeds_for
 
 
 def sample(

@@ -22,7 +22,8 @@ from entrometer.errors import (
     nearest_name,
     require_address,
 )
-from entrometer.runs.rollouts import Rollouts, Sampler, seeds_for, unscored
+from entrometer.runs.rollouts import Rollouts, Sampler, unscored
+from entrometer.runs.seeds import seeds_for
 
 _CHECK = "check that it is the OpenAI-compatible server of vLLM"
 

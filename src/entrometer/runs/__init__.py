@@ -24,8 +24,8 @@ from entrometer.runs.complete import verify as verify
 from entrometer.runs.rollouts import Rollouts as Rollouts
 from entrometer.runs.rollouts import Sampler as Sampler
 from entrometer.runs.rollouts import read_rollouts as read_rollouts
-from entrometer.runs.rollouts import response_seeds as response_seeds
 from entrometer.runs.rollouts import write_rollouts as write_rollouts
+from entrometer.runs.seeds import response_seeds as response_seeds
 from entrometer.runs.updates import UpdateBatch as UpdateBatch
 from entrometer.runs.updates import UpdateSettings as UpdateSettings
 from entrometer.runs.updates import nearest_updates as nearest_updates

@@ -9,7 +9,7 @@ from entrometer import passes
 from entrometer.errors import InvalidValue
 from entrometer.estimators import Weighting, change_statistics, entropy_change
 from entrometer.policy import sample, tiny_policy
-from entrometer.runs.rollouts import response_seeds
+from entrometer.runs.seeds import response_seeds
 from entrometer.training.instruments import Instrument
 from entrometer.training.probes import PredictedChange
 

@@ -1,5 +1,7 @@
 """Requests for passes: what an experiment asks for, and how each is run."""
 
+from entrometer.experiments.requests.draw import Draw as Draw
+from entrometer.experiments.requests.draw import read_draws as read_draws
 from entrometer.experiments.requests.passes import Concentration as Concentration
 from entrometer.experiments.requests.passes import Forward as Forward
 from entrometer.experiments.requests.passes import Jvp as Jvp
@@ -19,13 +21,11 @@ from entrometer.experiments.requests.request import Request as Request
 from entrometer.experiments.requests.request import Responses as Responses
 from entrometer.experiments.requests.request import Subject as Subject
 from entrometer.experiments.requests.request import Worker as Worker
-from entrometer.experiments.requests.responses import Draw as Draw
 from entrometer.experiments.requests.responses import Minibatch as Minibatch
 from entrometer.experiments.requests.responses import Recorded as Recorded
 from entrometer.experiments.requests.responses import Reweighted as Reweighted
 from entrometer.experiments.requests.responses import Source as Source
 from entrometer.experiments.requests.responses import read_batch as read_batch
-from entrometer.experiments.requests.responses import read_draws as read_draws
 from entrometer.experiments.requests.sharded import ShardedSum as ShardedSum
 from entrometer.experiments.requests.sharded import ShardedTable as ShardedTable
 from entrometer.experiments.requests.sharded import Summands as Summands

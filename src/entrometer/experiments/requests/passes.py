@@ -10,14 +10,10 @@ import numpy as np
 from entrometer import passes
 from entrometer.calculus import Vector
 from entrometer.estimators import Tables
+from entrometer.experiments.requests.draw import Draw, read_draws
 from entrometer.experiments.requests.recorded_responses import RecordedResponses
 from entrometer.experiments.requests.request import Request, Worker
-from entrometer.experiments.requests.responses import (
-    Draw,
-    Source,
-    read_batch,
-    read_draws,
-)
+from entrometer.experiments.requests.responses import Source, read_batch
 from entrometer.experiments.requests.sharded import ShardedTable
 from entrometer.experiments.requests.step import Step
 from entrometer.policy import Policy

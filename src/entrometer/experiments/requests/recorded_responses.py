@@ -9,6 +9,7 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
+from entrometer.experiments.requests.draw import DrawnResponses
 from entrometer.experiments.requests.request import (
     NOT_IN_KEY,
     Request,
@@ -16,7 +17,6 @@ from entrometer.experiments.requests.request import (
     Subject,
     Worker,
 )
-from entrometer.experiments.requests.responses import DrawnResponses
 from entrometer.runs import Rollouts, Sampler, read_update, write_rollouts
 from entrometer.runs.content import file_sha256
 from entrometer.runs.parquet import list_values

@@ -22,7 +22,8 @@ from entrometer.estimators import (
 )
 from entrometer.policy import Policy, sample
 from entrometer.policy.turns import Tool
-from entrometer.runs.rollouts import Rollouts, response_seeds
+from entrometer.runs.rollouts import Rollouts
+from entrometer.runs.seeds import response_seeds
 from entrometer.training.instruments import (
     Instrument,
     require_complete_parameters,
