@@ -19,6 +19,13 @@ _COMPARE = [
     *("--interventions", "entropy-bonus"),
     *("--minibatches", "1/1"),
 ]
+_KERNEL = [
+    *("--kernel-prompts", "4"),
+    *("--kernel-responses", "2"),
+    *("--held-out", "4"),
+    *("--shard", "8"),
+]
+_DIAGNOSE = ["--quick", "--prompts", "12", "--shard", "8"]
 
 
 @pytest.fixture(scope="session")
@@ -54,7 +61,15 @@ def test_measure_is_float32s_on_a_base_stored_in_bfloat16(trained, base, tmp_pat
     assert 0 < mixed.floor < 1e-5
 
 
-@pytest.mark.parametrize(("verb", "few"), [("influence", FEW), ("compare", _COMPARE)])
+@pytest.mark.parametrize(
+    ("verb", "few"),
+    [
+        ("influence", FEW),
+        ("compare", _COMPARE),
+        ("kernel", _KERNEL),
+        ("diagnose", _DIAGNOSE),
+    ],
+)
 def test_other_verbs_run_on_a_base_stored_in_float32(trained, tmp_path, verb, few):
     run = ["--precision", "mixed", "--run", str(tmp_path / "run"), "--no-report"]
     with quietly():
