@@ -93,3 +93,8 @@ def _jsonable(value: Any) -> Any:
     if isinstance(value, float) and not math.isfinite(value):
         return None
     return str(value) if isinstance(value, Path) else value
+
+
+def precision_text(precision: str) -> str:
+    """Return a precision as a sentence names it: `float32`, or `mixed precision`."""
+    return "mixed precision" if precision == "mixed" else precision

@@ -70,7 +70,11 @@ def test_measure_is_float32s_on_a_base_stored_in_bfloat16(trained, base, tmp_pat
         ("diagnose", _DIAGNOSE),
     ],
 )
-def test_other_verbs_run_on_a_base_stored_in_float32(trained, tmp_path, verb, few):
+def test_other_verbs_run_on_a_base_stored_in_float32(
+    trained, tmp_path, verb, few, capsys
+):
     run = ["--precision", "mixed", "--run", str(tmp_path / "run"), "--no-report"]
     with quietly():
         assert main([verb, *at(trained, 2), *few, *run]) == 0
+    if verb != "diagnose":
+        assert "mixed precision" in capsys.readouterr().out

@@ -26,7 +26,14 @@ from entrometer.experiments.config import CheckpointConfig, NextBatchesConfig
 from entrometer.experiments.experiment import Experiment
 from entrometer.experiments.settings import read_settings, require_own, settings_of_file
 from entrometer.runs import verified
-from entrometer.text import clock, file_size, plain, print_json, table
+from entrometer.text import (
+    clock,
+    file_size,
+    plain,
+    precision_text,
+    print_json,
+    table,
+)
 
 if TYPE_CHECKING:
     from entrometer.engine import Engine
@@ -291,7 +298,8 @@ def _memory_line(
     assert memory is not None
     return (
         f"memory: roughly {file_size(memory.total)} besides Python and torch: "
-        f"{timing.parameters / 1e6:.3g} M parameters in {config.precision} "
+        f"{timing.parameters / 1e6:.3g} M parameters in "
+        f"{precision_text(config.precision)} "
         f"({file_size(memory.weights)}), moments, steps and gradients of the "
         f"{timing.trained / 1e6:.3g} M trained ({file_size(memory.vectors)}), "
         f"activations of a batch ({file_size(memory.activations)})"

@@ -25,7 +25,7 @@ from entrometer.runs.tables.compare import (
 )
 from entrometer.runs.tables.next_batches import advice
 from entrometer.tasks.own import OWN
-from entrometer.text import interval
+from entrometer.text import interval, precision_text
 
 _NONLINEAR = 0.3
 """Relative error above which the linear prediction is not trusted."""
@@ -135,7 +135,7 @@ def _overview(config: CompareConfig, tables: CompareTables) -> str:
         "one strength per loss (none "
         f"with --no-truth), taken; {config.prompts} prompts in {config.folds} folds: "
         "half choose tokens and settings, the other half measure the effect; "
-        f"{config.precision}."
+        f"{precision_text(config.precision)}."
     )
 
 

@@ -18,7 +18,7 @@ from entrometer.experiments.result_fields import (
 )
 from entrometer.runs.tables.influence import Balance, InfluenceTables, top_share
 from entrometer.tasks.own import OWN
-from entrometer.text import interval
+from entrometer.text import interval, precision_text
 
 _FEW = 32
 """Effective number of recorded responses below which rewards get a warning."""
@@ -93,7 +93,7 @@ def _overview(config: InfluenceConfig, tables: InfluenceTables, updates: int) ->
         + (f" and on expected reward{of_task}" if any(worth) else "")
         + f", measured on {config.prompts} prompts with "
         f"{responses_in_words(config.responses)} each, in "
-        f"{config.folds} folds, in {config.precision}."
+        f"{config.folds} folds, in {precision_text(config.precision)}."
         + (f" {_of_recorded(worth)}" if recorded else "")
     )
 

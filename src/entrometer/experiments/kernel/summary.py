@@ -12,6 +12,7 @@ from entrometer.experiments.result_fields import (
     without_signal,
 )
 from entrometer.runs.tables.kernel import Block, KernelTables, Prediction, Whole
+from entrometer.text import precision_text
 
 _FAR = 0.1
 """Relative error of predictions above which the summary warns."""
@@ -43,8 +44,8 @@ def _measured(config: KernelConfig, tables: KernelTables) -> str:
         "Change of one response's log-prob by a gradient step on another, at "
         f"{len(names)} checkpoint{'s' * (len(names) != 1)} ({', '.join(names)}) on "
         f"{config.task}: the kernel of {config.sequences} responses to "
-        f"{config.kernel_prompts} prompts, {how}, in {config.precision}, with and "
-        "without Adam's preconditioner."
+        f"{config.kernel_prompts} prompts, {how}, in "
+        f"{precision_text(config.precision)}, with and without Adam's preconditioner."
     )
 
 

@@ -17,7 +17,7 @@ from entrometer.experiments.result_fields import (
     without_signal,
 )
 from entrometer.runs.tables.measure import Change, MeasureTables, Term, Variance
-from entrometer.text import interval
+from entrometer.text import interval, precision_text
 
 _LOW = 0.5
 """Share of the responses below which the summary warns of the effective sample."""
@@ -77,7 +77,7 @@ def _measured(config: MeasureConfig, terms: Sequence[Term]) -> str:
         f"checkpoint{'s' * (len(names) != 1)} ({', '.join(names)}), for {len(terms)} "
         f"update batch{'es' * (len(terms) != 1)} on {config.task}: measured on "
         f"{config.prompts} prompts with {responses_in_words(config.responses)} each, "
-        f"in {config.precision}, and predicted from the same samples."
+        f"in {precision_text(config.precision)}, and predicted from the same samples."
     )
 
 
@@ -156,8 +156,8 @@ def _warnings(term: Term, changes: Sequence[Change]) -> Iterator[str]:
     if rounded:
         yield (
             f"{name}: up to the learning rate {max(rounded):.2g} the change is less "
-            f"than 3 times the rounding error of {term.precision} ({term.floor:.1g} "
-            "nats); use --precision float64."
+            f"than 3 times the rounding error of {precision_text(term.precision)} "
+            f"({term.floor:.1g} nats); use --precision float64."
         )
     if changes and all(c.observed_low <= 0 <= c.observed_high for c in changes):
         yield (

@@ -19,7 +19,7 @@ from entrometer.runs.tables.mismatch import (
     SamplingEngine,
 )
 from entrometer.runs.tables.next_batches import ONE_STEP
-from entrometer.text import interval
+from entrometer.text import interval, precision_text
 
 _LITTLE = 0.5
 """Share of the responses below which their exact weights leave too few of them."""
@@ -85,9 +85,10 @@ def corrections(
 def _of_engine(engine: SamplingEngine, tables: MismatchTables) -> Iterator[str]:
     name, every = f"{engine.checkpoint}, {engine.update}", whole(tables, engine)
     yield (
-        f"{name}: sampled by {engine.sampled_by}, measured in {engine.precision}: the "
-        f"log-probs of {every.tokens} tokens differ by {every.size:.2g} nats on "
-        f"average, 99% of them by less than {every.size_99:.2g}, one by "
+        f"{name}: sampled by {engine.sampled_by}, measured in "
+        f"{precision_text(engine.precision)}: the log-probs of {every.tokens} "
+        f"tokens differ by {every.size:.2g} nats on average, "
+        f"99% of them by less than {every.size_99:.2g}, one by "
         f"{every.largest:.2g}; the divergence of the engine from the trainer is "
         f"{every.divergence:.2g} nats per token. Weighed by the products of their "
         f"ratios, {engine.responses} responses are worth {engine.effective:.0f}."

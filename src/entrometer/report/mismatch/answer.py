@@ -9,6 +9,7 @@ from entrometer.report.cards import (
 from entrometer.report.kinds import Answer, FinishedRun
 from entrometer.report.numbers import Interval, number, rate
 from entrometer.runs.tables.mismatch import Distance, MismatchTables, SamplingEngine
+from entrometer.text import precision_text
 
 MismatchRun = FinishedRun[MismatchTables]
 
@@ -30,8 +31,9 @@ def answer(run: MismatchRun) -> Answer | None:
     where = f" at {engine.checkpoint}, {engine.update}" if len(every) > 1 else ""
     words = (
         f"The log-probs of {engine.sampled_by} and of the trainer in "
-        f"{engine.precision} differ by {number(whole.size, 2)} nats per token on "
-        f"average{where}, and by up to {number(whole.largest, 2)}. At "
+        f"{precision_text(engine.precision)} differ by "
+        f"{number(whole.size, 2)} nats per token on average{where}, and "
+        f"by up to {number(whole.largest, 2)}. At "
         f"{rate(engine.eta)}, weighing every token by its ratio would change what the "
         f"step does to entropy by {entropy} nats per token and to reward by {reward}."
     )
