@@ -6,7 +6,8 @@ from typing import Any
 
 from torch import Tensor
 
-from entrometer.experiments.update import ascent_of, make_step
+from entrometer.calculus import adamw_update
+from entrometer.experiments.update import ascent_of
 from entrometer.experiments.update_batch import recorded_batch
 from entrometer.policy import Checkpoint
 from entrometer.runs import read_update, update_path
@@ -27,12 +28,18 @@ def step_apart(
     ascent = ascent_of(checkpoint.policy, recorded_batch(update))
     limit = update.settings.max_grad_norm
     assert limit is not None
-    made = make_step(checkpoint, ascent, max_grad_norm=limit)
+    gradient = {name: -g for name, g in ascent.items()}
+    made = adamw_update(
+        checkpoint.policy.trained(),
+        gradient,
+        checkpoint.state,
+        checkpoint.hyperparameters,
+        max_norm=limit or None,
+    )
     taken = {
         name: (truth["after"][name] - p) / truth["rate"]
         for name, p in truth["before"].items()
     }
-    gradient = {name: -g for name, g in ascent.items()}
     return apart(gradient, truth["gradient"]), apart(made.update.direction, taken)
 
 

@@ -9,12 +9,13 @@ from torch import Tensor
 from benchmarks.influence.subject import CHECKPOINT
 from benchmarks.turns import Ended
 from entrometer import passes
+from entrometer.calculus import adamw_update, scale
 from entrometer.engine import Engine, LocalEngine, Status, quiet
 from entrometer.experiments.batches import evaluation, step_of, subject_of
 from entrometer.experiments.config import ExperimentConfig
 from entrometer.experiments.requests import Draw, Step, Worker
 from entrometer.experiments.requests.sharded import Summands
-from entrometer.experiments.update import ascent_of, make_step
+from entrometer.experiments.update import ascent_of
 from entrometer.experiments.update_batch import sampled_batch
 
 RESPONSES = 4
@@ -71,7 +72,13 @@ class Pieces:
                 rollouts = draw.read(self.store)
                 passes.jvp(checkpoint.policy, rollouts, [v])
                 ascent = ascent_of(checkpoint.policy, sampled_batch(rollouts))
-                make_step(checkpoint, ascent, max_grad_norm=1.0)
+                adamw_update(
+                    checkpoint.policy.trained(),
+                    scale(ascent, -1.0),
+                    checkpoint.state,
+                    checkpoint.hyperparameters,
+                    max_norm=1.0,
+                )
             ended(self.turns - turn)
 
     def by_engine(self, engine: Engine, way: str, at_once: int, ended: Ended) -> None:

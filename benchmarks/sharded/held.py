@@ -8,9 +8,9 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
+from entrometer.calculus import adamw_update
 from entrometer.calculus.sharded import mesh_of_group, rows_of
 from entrometer.engine.group import torchrun_group
-from entrometer.experiments.update import make_step
 from entrometer.policy import load_checkpoint
 
 
@@ -19,8 +19,9 @@ def held(checkpoint: str, base: str | None, shards: int) -> dict[str, float]:
     mesh = mesh_of_group(shards, "cpu") if shards > 1 else None
     at = load_checkpoint(checkpoint, base=base, mesh=mesh)
     trained = at.policy.trained()
-    ascent = {name: torch.ones_like(p) for name, p in trained.items()}
-    direction = make_step(at, ascent, max_grad_norm=1.0).update.direction
+    gradient = {name: torch.ones_like(p) for name, p in trained.items()}
+    made = adamw_update(trained, gradient, at.state, at.hyperparameters, max_norm=1.0)
+    direction = made.update.direction
     kinds: dict[str, Mapping[str, Tensor]] = {
         "parameters": dict(at.policy.model.named_parameters()),
         "direction": dict(direction),

@@ -7,12 +7,12 @@ import pytest
 import torch
 
 from entrometer import passes
-from entrometer.calculus import norm
+from entrometer.calculus import adamw_update, norm, scale
 from entrometer.errors import EntrometerError
 from entrometer.estimators import GradientWeights
 from entrometer.experiments.measure.config import MeasureConfig
 from entrometer.experiments.measure.plan import plan
-from entrometer.experiments.update import ascent_of, make_step, read_step, write_step
+from entrometer.experiments.update import ascent_of, read_step, write_step
 from entrometer.experiments.update_batch import recorded_batch, sampled_batch
 from entrometer.policy import load_checkpoint
 from entrometer.runs import read_update, update_path
@@ -21,21 +21,21 @@ from tests.experiments.conftest import CONFIG
 from tests.training.toy import quietly
 
 
-def stepped(checkpoint, batch):
+def stored_step(checkpoint, batch, path):
+    """Return the step of a batch as the passes write it and read it."""
     ascent = ascent_of(checkpoint.policy, batch)
-    return make_step(checkpoint, ascent, max_grad_norm=1.0).update
+    write_step(path, checkpoint, ascent, max_grad_norm=1.0)
+    return read_step(path, "cpu")
 
 
 @pytest.mark.parametrize("step", [0, 1, 2])
-def test_the_recorded_batch_makes_the_step_that_training_took(trained, step):
+def test_the_recorded_batch_makes_the_step_that_training_took(trained, step, tmp_path):
     before, after = (
         load_checkpoint(trained / f"checkpoint-{n}", base="tiny")
         for n in (step, step + 1)
     )
     batch = recorded_batch(read_update(update_path(trained, step + 1)))
-    v = make_step(
-        before, ascent_of(before.policy, batch), max_grad_norm=1.0
-    ).update.direction
+    v = stored_step(before, batch, tmp_path / "step").direction
     here, there = before.policy.trained(), after.policy.trained()
     taken = {n: (there[n] - here[n]) / before.learning_rate for n in here}
     difference = {n: taken[n] - v[n] for n in here}
@@ -124,10 +124,14 @@ def test_responses_without_a_weight_are_left_out_of_the_backward_pass(
 def test_a_step_comes_back_as_it_was(trained, tmp_path):
     checkpoint = load_checkpoint(trained / "checkpoint-1", base="tiny")
     batch = recorded_batch(read_update(update_path(trained, 2)))
-    ascent = ascent_of(checkpoint.policy, batch)
-    update = make_step(checkpoint, ascent, max_grad_norm=1.0).update
-    write_step(tmp_path / "step", checkpoint, ascent, max_grad_norm=1.0)
-    read = read_step(tmp_path / "step", "cpu")
+    update = adamw_update(
+        checkpoint.policy.trained(),
+        scale(ascent_of(checkpoint.policy, batch), -1.0),
+        checkpoint.state,
+        checkpoint.hyperparameters,
+        max_norm=1.0,
+    ).update
+    read = stored_step(checkpoint, batch, tmp_path / "step")
     assert read.kappa == update.kappa
     for part in ("direction", "preconditioner"):
         for name, x in getattr(update, part).items():
@@ -153,9 +157,7 @@ def test_a_training_with_an_intervention_is_measured_with_it(tmp_path, text):
     taken = {n: (there[n] - here[n]) / before.learning_rate for n in here}
 
     def off(batch):
-        v = make_step(
-            before, ascent_of(before.policy, batch), max_grad_norm=1.0
-        ).update.direction
+        v = stored_step(before, batch, tmp_path / "step").direction
         return norm({n: taken[n] - v[n] for n in here}) / norm(v)
 
     assert off(recorded_batch(rows)) < 2e-3
