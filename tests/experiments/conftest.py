@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -13,6 +14,15 @@ from tests.training.toy import CONFIG as TOY
 from tests.training.toy import quietly
 
 CONFIG = replace(TOY, steps=3, weight_decay=0.1, learning_rate=1e-3)
+
+ON_TOY: dict[str, Any] = {
+    "policy": "tiny",
+    "task": CONFIG.task,
+    "problems": 16,
+    "max_tokens": 6,
+    "format_weight": 0.5,
+}
+"""Settings that every experiment on the training has."""
 
 
 @pytest.fixture(scope="session")
@@ -30,18 +40,14 @@ def config(trained: Path) -> MeasureConfig:
     """One checkpoint, two updates, two shards and a rest."""
     return MeasureConfig(
         checkpoints=(str(trained / "checkpoint-2"),),
+        **ON_TOY,
         updates=("recorded", "sampled-1"),
-        policy="tiny",
-        task="toy-letters",
-        problems=16,
         prompts=20,
         etas=(1e-6, 1e-5),
         curvature_prompts=20,
         variance_prompts=16,
         update_prompts=5,
         update_responses=3,
-        max_tokens=6,
-        format_weight=0.5,
         precision="float64",
         synthetic_batches=20,
         synthetic_size=8,

@@ -17,7 +17,7 @@ from entrometer.experiments.update_batch import recorded_batch, sampled_batch
 from entrometer.policy import load_checkpoint
 from entrometer.runs import read_update, update_path
 from entrometer.training.run import train
-from tests.experiments.conftest import CONFIG
+from tests.experiments.conftest import CONFIG, ON_TOY
 from tests.training.toy import quietly
 
 
@@ -165,11 +165,7 @@ def test_a_training_with_an_intervention_is_measured_with_it(tmp_path, text):
     assert off(recorded_batch(without_weights(rows))) > 2e-2
     config = MeasureConfig(
         checkpoints=(str(run / "checkpoint-1"),),
-        policy="tiny",
-        task="toy-letters",
-        problems=16,
-        max_tokens=6,
-        format_weight=0.5,
+        **ON_TOY,
         intervention=text,
     )
     batch = plan(config)[0].updates[0].step.batch

@@ -17,6 +17,7 @@ from entrometer.runs import (
     read_rollouts,
     write_rollouts,
 )
+from tests.runs.damage import refused_share
 
 SAMPLER = Sampler(
     name="transformers", temperature=0.7, max_tokens=5, model="m/é", version="5.0"
@@ -117,17 +118,7 @@ def test_no_altered_byte_goes_unseen(tmp_path, rollouts):
     """Flip each byte in turn: the file is refused, or reads as what was written."""
     path = tmp_path / "r.parquet"
     write_rollouts(path, rollouts)
-    whole = path.read_bytes()
-    # The footer has no checksum of its own; the data pages before it do.
-    footer = int.from_bytes(whole[-8:-4], "little") + 8
-    refused = 0
-    for i in range(len(whole) - footer):
-        path.write_bytes(whole[:i] + bytes([whole[i] ^ 0x10]) + whole[i + 1 :])
-        try:
-            assert_same(read_rollouts(path), rollouts)
-        except DamagedFile:
-            refused += 1
-    assert refused > (len(whole) - footer) / 2
+    assert refused_share(path, lambda: assert_same(read_rollouts(path), rollouts)) > 0.5
 
 
 def test_text_file_is_refused(tmp_path):

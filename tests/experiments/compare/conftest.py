@@ -3,6 +3,7 @@ from pathlib import Path
 import pytest
 
 from entrometer.experiments.compare.config import CompareConfig
+from tests.experiments.conftest import ON_TOY
 from tests.experiments.runs import compare
 
 
@@ -11,15 +12,11 @@ def config(trained: Path) -> CompareConfig:
     """One checkpoint, a recorded and a sampled update, whole and stale."""
     return CompareConfig(
         checkpoints=(str(trained / "checkpoint-2"),),
+        **ON_TOY,
         updates=("recorded", "sampled-1"),
-        policy="tiny",
-        task="toy-letters",
-        problems=16,
         prompts=24,
         update_prompts=4,
         update_responses=3,
-        max_tokens=6,
-        format_weight=0.5,
         folds=4,
         eta=1e-5,
         precision="float64",

@@ -3,6 +3,7 @@ from pathlib import Path
 import pytest
 
 from entrometer.experiments.influence.config import InfluenceConfig
+from tests.experiments.conftest import ON_TOY
 from tests.experiments.runs import influence
 
 
@@ -11,18 +12,14 @@ def config(trained: Path) -> InfluenceConfig:
     """One checkpoint of an adapter, two updates, folds that are not alike."""
     return InfluenceConfig(
         checkpoints=(str(trained / "checkpoint-2"),),
+        **ON_TOY,
         updates=("recorded", "sampled-1"),
-        policy="tiny",
-        task="toy-letters",
-        problems=16,
         prompts=20,
         folds=4,
         past=3,
         remove=0.1,
         update_prompts=5,
         update_responses=3,
-        max_tokens=6,
-        format_weight=0.5,
         precision="float64",
         shard=8,
         batches=1,

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from entrometer.experiments.kernel.config import KernelConfig
+from tests.experiments.conftest import ON_TOY
 from tests.experiments.runs import kernel
 
 
@@ -13,10 +14,8 @@ def kernel_config(trained: Path) -> KernelConfig:
     """One checkpoint, two updates, shards and rests."""
     return KernelConfig(
         checkpoints=(str(trained / "checkpoint-2"),),
+        **ON_TOY,
         updates=("recorded", "sampled-1"),
-        policy="tiny",
-        task="toy-letters",
-        problems=16,
         kernel_prompts=4,
         kernel_responses=3,
         held_out=5,
@@ -25,8 +24,6 @@ def kernel_config(trained: Path) -> KernelConfig:
         eta=3e-9,
         update_prompts=5,
         update_responses=3,
-        max_tokens=6,
-        format_weight=0.5,
         precision="float64",
         shard=7,
     )

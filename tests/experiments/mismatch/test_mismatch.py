@@ -25,6 +25,7 @@ from entrometer.report import write_report
 from entrometer.runs import read_update, update_path, write_update
 from entrometer.runs.rows import read_tables
 from entrometer.runs.tables.mismatch import BY_RESPONSE, BY_TOKEN, MismatchTables
+from tests.experiments.conftest import ON_TOY
 
 mismatch = partial(run_experiment, MISMATCH)
 
@@ -33,15 +34,11 @@ mismatch = partial(run_experiment, MISMATCH)
 def config(trained) -> MismatchConfig:
     return MismatchConfig(
         checkpoints=(str(trained / "checkpoint-2"),),
+        **ON_TOY,
         updates=("sampled-1",),
-        policy="tiny",
-        task="toy-letters",
-        problems=16,
         prompts=24,
         update_prompts=4,
         update_responses=3,
-        max_tokens=6,
-        format_weight=0.5,
         folds=4,
         eta=1e-5,
         precision="float64",

@@ -31,6 +31,7 @@ from entrometer.experiments.token_influence.requests import read_fold_gradients
 from entrometer.experiments.update import ascent_of
 from entrometer.runs import read_update, update_path
 from entrometer.runs.columns import read_columns
+from tests.experiments.conftest import ON_TOY
 
 LOSSES = ("entropy-bonus:alpha=0.05", "clip-higher", "high-entropy:rho=0.5")
 PLAIN = "dr-grpo"
@@ -40,15 +41,11 @@ PLAIN = "dr-grpo"
 def config(trained: Path) -> CompareConfig:
     return CompareConfig(
         checkpoints=(str(trained / "checkpoint-1"),),
-        policy="tiny",
-        task="toy-letters",
-        problems=16,
+        **ON_TOY,
         prompts=16,
         folds=4,
         update_prompts=4,
         update_responses=3,
-        max_tokens=6,
-        format_weight=0.5,
         precision="float64",
         interventions=LOSSES,
         minibatches=("1/1",),
