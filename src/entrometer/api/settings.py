@@ -62,6 +62,7 @@ def trained_settings(
         if is_training(parent):
             trained = read_config(parent)
             own = {name: getattr(trained, name) for name in _TRAINED if name in names}
+            own |= {n: getattr(trained, of) for n, of in config.OF_TRAINING.items()}
         else:
             inside = [p for p in checkpoints if Path(p).parent == parent]
             found = _recorded(parent, inside[0])

@@ -10,6 +10,7 @@ import numpy as np
 from entrometer.errors import InvalidValue
 from entrometer.experiments.config import (
     SAMPLING_PRECISIONS,
+    BatchConfig,
     CheckpointConfig,
     ExperimentConfig,
 )
@@ -153,7 +154,7 @@ def _require_same_settings(config: ExperimentConfig, path: Path, step: int) -> N
         )
 
 
-def evaluation(config: ExperimentConfig, subject: Subject) -> tuple[Draw, ...]:
+def evaluation(config: BatchConfig, subject: Subject) -> tuple[Draw, ...]:
     """Return the evaluation batch in shards, with prompts drawn with replacement."""
     rng = np.random.default_rng([0, config.seed])
     # One by one, so that a larger batch begins with the smaller one: the first elements

@@ -97,6 +97,9 @@ class CheckpointConfig:
     OWN: ClassVar[frozenset[str]] = frozenset()
     """Settings that are not taken from the training: their default is this class's."""
 
+    OF_TRAINING: ClassVar[dict[str, str]] = {}
+    """Settings that are taken from the training under another name there."""
+
     AT_LEAST: ClassVar[dict[str, int]] = {
         "problems": 1,
         "max_tokens": 1,
@@ -164,12 +167,8 @@ class CheckpointConfig:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ExperimentConfig(CheckpointConfig):
-    """Settings of an experiment on update batches."""
-
-    updates: tuple[str, ...] = ("recorded",)
-    """Update batches at each checkpoint: `recorded` for the one that training used
-    next, or `sampled-N` for one sampled from the policy with seed N."""
+class BatchConfig(CheckpointConfig):
+    """Settings of an experiment on an evaluation batch and batches of the training."""
 
     prompts: int = 256
     """Prompts of the evaluation batch E, drawn with replacement."""
@@ -191,16 +190,32 @@ class ExperimentConfig(CheckpointConfig):
     max_grad_norm: float = 1.0
     """Norm that the update's gradient is clipped to; 0 for no clipping."""
 
-    intervention: str = "dr-grpo"
-    """Loss of the training, which gives a recorded batch its update; a sampled batch
-    has plain Dr-GRPO."""
-
     AT_LEAST: ClassVar[dict[str, int]] = CheckpointConfig.AT_LEAST | {
         "prompts": 8,
         "responses": 1,
         "update_prompts": 2,
         "update_responses": 2,
     }
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not self.max_grad_norm >= 0:
+            raise InvalidValue(
+                f"expected max_grad_norm of at least 0, got {self.max_grad_norm}"
+            )
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExperimentConfig(BatchConfig):
+    """Settings of an experiment on update batches."""
+
+    updates: tuple[str, ...] = ("recorded",)
+    """Update batches at each checkpoint: `recorded` for the one that training used
+    next, or `sampled-N` for one sampled from the policy with seed N."""
+
+    intervention: str = "dr-grpo"
+    """Loss of the training, which gives a recorded batch its update; a sampled batch
+    has plain Dr-GRPO."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -215,10 +230,6 @@ class ExperimentConfig(CheckpointConfig):
                     f"expected updates `recorded` or `sampled-N`, got {update!r}; "
                     "N is a seed"
                 )
-        if not self.max_grad_norm >= 0:
-            raise InvalidValue(
-                f"expected max_grad_norm of at least 0, got {self.max_grad_norm}"
-            )
 
     def recorded_steps(self, steps: int) -> list[int]:
         """Return [`steps` + 1], the step whose recorded batch is read; [] for none."""

@@ -61,7 +61,8 @@ class Steps(NamedTuple):
 
     follow_up: Callable[[Any, Sequence[Any], Path], Sequence[Any]] | None = None
     """`follow_up(config, points, store)` returns the points with passes added that
-    depend on results; placeholders of the same cost while the store lacks those."""
+    depend on results; placeholders of the same cost while the store lacks those. It is
+    called again after these have run, until it adds none."""
 
     seconds_after: Callable[[Any, Sequence[Any], float], float] | None = None
     """`seconds_after(config, points, tokens)` estimates the seconds of `collect` for
@@ -125,6 +126,7 @@ _BUILT_IN = {
     "kernel": "kernel",
     "compare": "compare",
     "mismatch": "mismatch",
+    "fork": "fork",
 }
 """Package of each built-in experiment, imported when it is first needed."""
 

@@ -80,15 +80,18 @@ def run_experiment(
             run_requests(first, store, progress, engine, stages=stages)
         else:
             expected = requests_of(steps.follow_up(config, points, store))
-            before, total = work_left(first, store), work_left(expected, store)
-            run_requests(
-                first, store, progress, engine, after=total - before, stages=stages
-            )
-            # Only now do the results decide which passes follow.
-            points = steps.follow_up(config, points, store)
-            done = {request.key for request in first}
-            rest = [r for r in requests_of(points) if r.key not in done]
-            run_requests(rest, store, progress, engine, before=before, stages=stages)
+            done: set[str] = set()
+            before, total = 0.0, work_left(expected, store)
+            while first:
+                now = work_left(first, store)
+                others = {"before": before, "after": max(0.0, total - before - now)}
+                run_requests(first, store, progress, engine, **others, stages=stages)
+                before += now
+                done |= {request.key for request in first}
+                # Only now do the results decide which passes follow; those of a
+                # selection in rounds decide what the next round has.
+                points = steps.follow_up(config, points, store)
+                first = [r for r in requests_of(points) if r.key not in done]
         tables: Tables = steps.collect(config, points, store)
         summary = steps.summarize(config, tables)
         _finish(experiment, config, run, store, tables, summary, points, stages)

@@ -1,6 +1,6 @@
 """The step that AdamW makes of an update batch, and the files that store it."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
@@ -205,6 +205,38 @@ def write_advanced(
 
     about = {"steps": str(checkpoint.step + 1), "optimizer": str(factors.number)}
     write_vectors(path, named(), about=about)
+
+
+def take_step(
+    checkpoint: Checkpoint, ascent: Vector, *, max_grad_norm: float
+) -> Checkpoint:
+    r"""Return the checkpoint after AdamW's step; its policy is changed in place."""
+    trained = checkpoint.policy.trained()
+    factors, tensors = _step_by_tensor(checkpoint, ascent, max_grad_norm)
+    first: dict[str, Tensor] = {}
+    second: dict[str, Tensor] = {}
+    with torch.no_grad():
+        for name, made in tensors:
+            p = trained[name]
+            p.add_(made.direction.to(p), alpha=checkpoint.learning_rate)
+            first[name], second[name] = made.first_moment, made.second_moment
+    state = AdamWState(factors.number, first, second)
+    return replace(checkpoint, state=state, step=checkpoint.step + 1)
+
+
+def write_checkpoint(
+    path: Path, checkpoint: Checkpoint, *, about: Mapping[str, str]
+) -> None:
+    """Write parameters and AdamW's moments to a file that `read_advanced` reads."""
+
+    def named() -> Iterator[tuple[str, Tensor]]:
+        for name, p in checkpoint.policy.trained().items():
+            yield f"parameter/{name}", p
+            yield f"first/{name}", checkpoint.state.first_moment[name]
+            yield f"second/{name}", checkpoint.state.second_moment[name]
+
+    taken = {"steps": str(checkpoint.step), "optimizer": str(checkpoint.state.step)}
+    write_vectors(path, named(), about={**about, **taken})
 
 
 def read_advanced(path: Path, checkpoint: Checkpoint) -> Checkpoint:

@@ -110,7 +110,11 @@ class Draw(Request, GroupedResponses):
 
     def run(self, worker: Worker) -> None:
         """Sample the responses, and score them."""
-        policy = worker.policy(self.subject)
+        rollouts = self.sampled(worker.policy(self.subject))
+        write_rollouts(self.path(worker.store), rollouts)
+
+    def sampled(self, policy: Policy) -> Rollouts:
+        """Return responses of a policy to the problems, with their rewards."""
         judge = task(self.task, **dict(self.settings))
         every = judge.problems(Split(self.split), max(self.problems) + 1)
         problems = [every[i] for i in self.problems]
@@ -144,8 +148,7 @@ class Draw(Request, GroupedResponses):
             rewards = [s.answer + self.format_weight * s.format for s in scores]
         # The content key, not the path: the directory may be moved.
         sampler = replace(rollouts.sampler, model=self.subject.weights)
-        scored = replace(rollouts, reward=np.array(rewards, float), sampler=sampler)
-        write_rollouts(self.path(worker.store), scored)
+        return replace(rollouts, reward=np.array(rewards, float), sampler=sampler)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -129,6 +129,15 @@ class Worker:
         assert self._checkpoint is not None, subject
         return self._checkpoint
 
+    def take_checkpoint(self, subject: Subject) -> Checkpoint:
+        """Return the checkpoint of a subject for a caller that changes its parameters.
+
+        The worker forgets it, and loads the subject again when it is next asked for.
+        """
+        checkpoint = self.checkpoint(subject)
+        self._subject = self._policy = self._checkpoint = None
+        return checkpoint
+
     def directions(
         self, steps: "Sequence[Step]", *, history: bool = False
     ) -> list[dict[str, Tensor]]:

@@ -1,0 +1,202 @@
+"""Passes of a fork: continuations under each loss, and their evaluation."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+
+from entrometer.errors import InvalidValue
+from entrometer.experiments.batches import (
+    draw,
+    evaluation,
+    named_checkpoints,
+    require_rates,
+    subject_of,
+)
+from entrometer.experiments.fork.config import ForkConfig
+from entrometer.experiments.fork.requests import TABLES, Continuation
+from entrometer.experiments.requests import Draw, Forward, Request, Subject
+from entrometer.interventions import PLAIN, Intervention, intervention
+from entrometer.policy.checkpoint import read_progress, read_schedule
+from entrometer.runs import response_seeds
+
+
+@dataclass(frozen=True, kw_only=True)
+class Evaluated:
+    """A continuation up to a halving or to its end, and its evaluation."""
+
+    loss: Intervention
+    seed: int
+    steps: int
+    """Optimizer steps since the checkpoint."""
+    continuation: Continuation
+    draws: tuple[Draw, ...]
+    forwards: tuple[Forward, ...]
+
+    def requests(self) -> Iterator[Request]:
+        """Yield the continuation, then its evaluation."""
+        yield self.continuation
+        yield from self.draws
+        yield from self.forwards
+
+
+@dataclass(frozen=True, kw_only=True)
+class CheckpointPlan:
+    """Continuations from one checkpoint."""
+
+    name: str
+    steps: int
+    """Optimizer steps of the training before the checkpoint."""
+    learning_rate: float
+    subject: Subject
+    rounds: tuple[tuple[Draw, ...], ...]
+    """Problems and seeds of each round of sampling, by seed."""
+    progress: tuple[float, float]
+    """Fraction of the training that is done, and by each further step."""
+    losses: tuple[Intervention, ...]
+    """All losses; plain is the first."""
+    config: ForkConfig = field(repr=False)
+    rungs: tuple[tuple[Intervention, ...], ...] = ()
+    """Losses that reach each halving and the end, as far as that is known."""
+
+    def requests(self) -> Iterator[Request]:
+        """Yield the continuations and evaluations that are known so far."""
+        for evaluated in self.evaluated:
+            yield from evaluated.requests()
+
+    @cached_property
+    def evaluated(self) -> tuple[Evaluated, ...]:
+        """Continuations to each rung, in the order of rungs, losses and seeds."""
+        found: dict[tuple[Intervention, int], Evaluated] = {}
+        rows: list[Evaluated] = []
+        before = 0
+        for steps, losses in zip(self.config.rungs, self.rungs, strict=False):
+            for loss in losses:
+                for seed in range(self.config.seeds):
+                    last = found.get((loss, seed))
+                    row = self._continued(loss, seed, before, steps, last)
+                    found[loss, seed] = row
+                    rows.append(row)
+            before = steps
+        return tuple(rows)
+
+    def _continued(
+        self,
+        loss: Intervention,
+        seed: int,
+        before: int,
+        steps: int,
+        last: Evaluated | None,
+    ) -> Evaluated:
+        window = self.config.window
+        rounds = self.rounds[seed][before // window : steps // window]
+        continuation = Continuation(
+            subject=self.subject if last is None else last.continuation.after(),
+            draws=rounds,
+            window=window,
+            max_grad_norm=self.config.max_grad_norm,
+            loss=loss.text,
+            code=loss.remedy.code,
+            first=self.steps,
+            progress=self.progress,
+        )
+        after = continuation.after()
+        draws = evaluation(self.config, after)
+        return Evaluated(
+            loss=loss,
+            seed=seed,
+            steps=steps,
+            continuation=continuation,
+            draws=draws,
+            forwards=tuple(Forward(subject=after, rollouts=d) for d in draws),
+        )
+
+
+def plan(config: ForkConfig) -> list[CheckpointPlan]:
+    """Return the continuations to the first rung; loads no model."""
+    losses = _losses(config.interventions)
+    return [
+        _checkpoint(config, path, name, losses)
+        for name, path in named_checkpoints(config)
+    ]
+
+
+def _losses(texts: Sequence[str]) -> tuple[Intervention, ...]:
+    chosen = dict.fromkeys([intervention(PLAIN), *map(intervention, texts)])
+    for loss in chosen:
+        if missing := loss.remedy.lacks(TABLES):
+            raise InvalidValue(
+                f"expected a loss whose tables a training step has, got {str(loss)!r}, "
+                f"which reads the table {missing[0]!r}; leave it out, or predict its "
+                "effect with `entrometer compare`"
+            )
+    return tuple(chosen)
+
+
+def _checkpoint(
+    config: ForkConfig, path: Path, name: str, losses: tuple[Intervention, ...]
+) -> CheckpointPlan:
+    subject = subject_of(config, path)
+    steps, learning_rate, _ = read_schedule(path)
+    require_rates(path, learning_rate, [learning_rate])
+    progress = read_progress(path)
+    return CheckpointPlan(
+        name=name,
+        steps=steps,
+        learning_rate=learning_rate,
+        subject=subject,
+        rounds=tuple(_rounds(config, subject, seed) for seed in range(config.seeds)),
+        progress=(progress, progress / steps if steps else 0.0),
+        losses=losses,
+        config=config,
+        rungs=(losses,),
+    )
+
+
+def _rounds(config: ForkConfig, subject: Subject, seed: int) -> tuple[Draw, ...]:
+    # The leading 3 keeps the stream apart from those of other batches.
+    rng = np.random.default_rng([3, config.seed, seed])
+
+    def one_round() -> Draw:
+        size = config.update_prompts * config.window
+        if size > config.problems:
+            raise InvalidValue(
+                f"expected at least {size} problems, one per prompt of a round of "
+                f"sampling, got {config.problems}; give --update-prompts or --problems"
+            )
+        chosen = rng.choice(config.problems, size=size, replace=False)
+        problems = np.repeat(chosen, config.update_responses)
+        seeds = response_seeds(int(rng.integers(2**31)), problems.tolist())
+        return draw(config, subject, problems, seeds, config.format_weight)
+
+    return tuple(one_round() for _ in range(config.steps // config.window))
+
+
+def follow_up(
+    config: ForkConfig, points: Sequence[CheckpointPlan], store: Path
+) -> list[CheckpointPlan]:
+    """Return the plans with the rungs added whose losses are known by now.
+
+    While the store lacks the results of a rung, its first half stands for the losses
+    that will go on, which cost the same.
+    """
+    return [_with_rungs(config, point, store) for point in points]
+
+
+def _with_rungs(
+    config: ForkConfig, point: CheckpointPlan, store: Path
+) -> CheckpointPlan:
+    # Imported on use: plans are made where results are not read.
+    from entrometer.experiments.fork.collect import best
+
+    point = replace(point, rungs=(point.losses,))
+    for steps in config.rungs[:-1]:
+        others = point.rungs[-1][1:]
+        half = (len(others) + 1) // 2
+        at = [row for row in point.evaluated if row.steps == steps]
+        done = all(r.path(store).exists() for row in at for r in row.requests())
+        kept = best(config, at, store)[:half] if done else others[:half]
+        point = replace(point, rungs=(*point.rungs, (point.losses[0], *kept)))
+    return point
