@@ -1,0 +1,285 @@
+"""Continuations of a tiny training, against steps that are taken one request each."""
+
+import json
+from dataclasses import replace
+from functools import partial
+
+import numpy as np
+import pytest
+import torch
+
+from entrometer.api.settings import trained_settings
+from entrometer.engine import LocalEngine
+from entrometer.engine.vectors import open_vectors
+from entrometer.errors import InvalidValue
+from entrometer.experiments.compare.requests import (
+    InterventionInputs,
+    InterventionLoss,
+)
+from entrometer.experiments.experiment import run_kinds
+from entrometer.experiments.fork import FORK
+from entrometer.experiments.fork.collect import Rung, best
+from entrometer.experiments.fork.config import ForkConfig
+from entrometer.experiments.fork.plan import follow_up, plan
+from entrometer.experiments.fork.requests import Continuation
+from entrometer.experiments.requests import (
+    Concentration,
+    Draw,
+    Forward,
+    Minibatch,
+    PolicyAfterStep,
+    Step,
+    UpdateTables,
+)
+from entrometer.experiments.run import run_experiment, run_requests
+from entrometer.interventions import intervention
+from entrometer.report import write_report
+from entrometer.runs.rows import read_tables
+from entrometer.runs.tables.fork import ForkTables
+
+fork = partial(run_experiment, FORK)
+
+BONUS = "entropy-bonus:alpha=0.1"
+
+
+@pytest.fixture(scope="module")
+def config(trained) -> ForkConfig:
+    return ForkConfig(
+        checkpoints=(str(trained / "checkpoint-2"),),
+        interventions=(BONUS, "clip-cov:rho=0.2", "adaptive-bonus"),
+        policy="tiny",
+        task="toy-letters",
+        problems=16,
+        prompts=12,
+        responses=2,
+        update_prompts=4,
+        update_responses=3,
+        max_tokens=6,
+        format_weight=0.5,
+        precision="float64",
+        shard=64,
+        steps=4,
+        seeds=2,
+        halvings=1,
+    )
+
+
+@pytest.fixture(scope="module")
+def run(config, tmp_path_factory):
+    directory = tmp_path_factory.mktemp("fork") / "run"
+    fork(config, directory)
+    return directory
+
+
+@pytest.fixture(scope="module")
+def tables(run) -> ForkTables:
+    return read_tables(run, ForkTables)
+
+
+def parameters(request, store) -> dict[str, torch.Tensor]:
+    with open_vectors(request.path(store), "a policy", "cpu") as file:
+        return {name: file[name] for name in file.names()}
+
+
+def compute(requests, store) -> None:
+    run_requests(requests, store, lambda _: None, LocalEngine())
+
+
+@pytest.mark.parametrize("loss", ["dr-grpo", BONUS, "clip-cov:rho=0.2"])
+def test_a_step_is_the_step_of_the_same_batch(config, loss, tmp_path):
+    """Parameters and moments to the bit, with requests that every experiment uses."""
+    config = replace(config, steps=1, halvings=0, interventions=(loss, "grpo"))
+    (point,) = plan(config)
+    chosen = intervention(loss)
+    (row, *_) = (r for r in point.evaluated if r.loss == chosen)
+    (batch,) = row.continuation.draws
+    # A continuation samples in the precision of its policy.
+    batch = replace(batch, subject=point.subject)
+    compute([batch], tmp_path)
+    tables = UpdateTables(subject=point.subject, batch=batch)
+    surplus = Concentration(subject=point.subject, batch=batch)
+    extra = surplus if chosen.remedy.needs else None
+    seen = InterventionInputs(here=tables, old=tables, concentration=extra)
+    step = Step(
+        subject=point.subject,
+        batch=batch,
+        max_grad_norm=config.max_grad_norm,
+        loss=InterventionLoss(intervention=chosen.text, inputs=seen),
+    )
+    after = PolicyAfterStep(subject=point.subject, step=step, eta=point.learning_rate)
+    compute([*seen.requests(), after, row.continuation], tmp_path)
+    here, there = (parameters(x, tmp_path) for x in (row.continuation, after))
+    assert here.keys() == there.keys()
+    for name, values in here.items():
+        torch.testing.assert_close(values, there[name], rtol=1e-12, atol=1e-14)
+
+
+def test_later_steps_of_a_window_have_ratios_to_the_policy_that_sampled(
+    config, tmp_path
+):
+    """The second minibatch's step, after the first's, by requests of `compare`."""
+    config = replace(
+        config, steps=2, window=2, halvings=0, interventions=("clip-higher",)
+    )
+    (point,) = plan(config)
+    row = next(r for r in point.evaluated if r.loss.name == "clip-higher")
+    batch = replace(row.continuation.draws[0], subject=point.subject)
+    subject = point.subject
+    requests = [batch]
+    for part in (1, 2):
+        mini = Minibatch(batch=batch, part=part, parts=2)
+        old = UpdateTables(subject=point.subject, batch=mini)
+        here = UpdateTables(subject=subject, batch=mini)
+        loss = InterventionLoss(
+            intervention=row.loss.text,
+            inputs=InterventionInputs(here=here, old=old),
+        )
+        step = Step(
+            subject=subject, batch=mini, max_grad_norm=config.max_grad_norm, loss=loss
+        )
+        after = PolicyAfterStep(subject=subject, step=step, eta=point.learning_rate)
+        requests += [old, here, after]
+        subject = replace(point.subject, advanced=after)
+    compute([*requests, row.continuation], tmp_path)
+    here, there = (parameters(x, tmp_path) for x in (row.continuation, after))
+    for name, values in here.items():
+        torch.testing.assert_close(values, there[name], rtol=1e-12, atol=1e-14)
+
+
+def test_a_continuation_in_two_parts_ends_where_one_in_one_part_does(config, tmp_path):
+    """Also an adaptive loss, whose strength goes on from where it was."""
+    whole = replace(config, halvings=0)
+    (point,), (cut,) = plan(whole), plan(config)
+    wanted = [r for r in point.evaluated if r.seed == 1]
+    compute([r.continuation for r in wanted], tmp_path)
+    cut = replace(cut, rungs=(cut.losses, cut.losses))
+    for row in wanted:
+        parts = [r for r in cut.evaluated if (r.loss, r.seed) == (row.loss, row.seed)]
+        compute([r.continuation for r in parts], tmp_path)
+        one, two = (parameters(r.continuation, tmp_path) for r in (row, parts[-1]))
+        for name, values in one.items():
+            assert torch.equal(values, two[name]), (row.loss, name)
+        steps = parts[-1].continuation.taken(tmp_path)
+        assert steps == row.continuation.taken(tmp_path)
+        assert [s.step for s in steps] == [3, 4, 5, 6]
+
+
+def test_an_adaptive_loss_changes_its_strength_at_each_step(tables):
+    rows = [r for r in tables.taken if r.loss == "adaptive-bonus" and r.seed == 0]
+    assert len({r.settings for r in rows}) == len(rows)
+
+
+def test_seeds_have_other_prompts_and_losses_have_the_same(config):
+    (point,) = plan(config)
+    draws = {(str(r.loss), r.seed): r.continuation.draws for r in point.evaluated}
+    assert draws["dr-grpo", 0] == draws[BONUS, 0]
+    assert draws["dr-grpo", 0][0].problems != draws["dr-grpo", 1][0].problems
+
+
+def test_the_better_half_goes_on(config, run, tables):
+    """By the mean gain over seeds, computed here from the sums by prompt."""
+    half = config.rungs[0]
+
+    def mean(loss: str, seed: int) -> float:
+        rows = [
+            r for r in tables.prompts if (r.loss, r.seed, r.steps) == (loss, seed, half)
+        ]
+        return sum(r.reward for r in rows) / sum(r.responses for r in rows)
+
+    losses = list(dict.fromkeys(o.loss for o in tables.outcomes))
+    gains = {
+        loss: np.mean([mean(loss, s) - mean("dr-grpo", s) for s in range(2)])
+        for loss in losses
+    }
+    others = sorted(losses[1:], key=lambda loss: -gains[loss])
+    went_on = [o.loss for o in tables.outcomes if o.steps == config.steps]
+    assert went_on == ["dr-grpo", *others[:2]]
+    for o in tables.outcomes:
+        if o.steps == half:
+            assert o.reward_gain == pytest.approx(gains[o.loss], abs=1e-12)
+            assert o.goes_on == (o.loss in went_on)
+
+
+def test_entropy_is_that_of_all_tokens(config, run, tables):
+    """The mean over seeds of the ratio of sums, not a mean of prompts' means."""
+    for o in tables.outcomes:
+        rows = [r for r in tables.prompts if (r.loss, r.steps) == (o.loss, o.steps)]
+        by_seed = [
+            sum(r.entropy for r in rows if r.seed == s)
+            / sum(r.tokens for r in rows if r.seed == s)
+            for s in range(config.seeds)
+        ]
+        assert o.entropy == pytest.approx(np.mean(by_seed), rel=1e-12)
+
+
+def test_plain_differs_from_itself_by_nothing(tables):
+    for o in tables.outcomes:
+        if o.loss == "dr-grpo":
+            assert (o.entropy_gain, o.reward_gain, o.passes) == (0, 0, False)
+            assert np.isnan(o.entropy_gain_se)
+
+
+def test_a_second_call_computes_nothing(config, run, monkeypatch):
+    def refuse(self, worker) -> None:
+        raise AssertionError(self)
+
+    for kind in (Continuation, Draw, Forward):
+        monkeypatch.setattr(kind, "run", refuse)
+    before = json.loads((run / "summary.json").read_text())
+    fork(config, run)
+    assert json.loads((run / "summary.json").read_text()) == before
+
+
+def test_planned_work_does_not_depend_on_which_losses_go_on(config, run, tmp_path):
+    """Placeholders cost what the selected continuations do."""
+    guessed = follow_up(config, plan(config), tmp_path)
+    known = follow_up(config, plan(config), run / "passes")
+
+    def costs(points) -> list[float]:
+        return sorted(r.cost for point in points for r in point.requests())
+
+    assert costs(guessed) == costs(known)
+
+
+def test_best_orders_by_what_is_asked(config, run):
+    (point,) = follow_up(config, plan(config), run / "passes")
+    rows = [r for r in point.evaluated if r.steps == config.rungs[0]]
+    for by in ("entropy", "reward"):
+        order = best(replace(config, by=by), rows, run / "passes")
+        rung = Rung.of(rows, run / "passes")
+        gains = [rung.gain(loss, by).expected.value for loss in order]
+        assert gains == sorted(gains, reverse=True)
+
+
+def test_batch_sizes_are_the_trainings(trained):
+    found = trained_settings([str(trained / "checkpoint-2")], ForkConfig)
+    settings = json.loads((trained / "config.json").read_text())
+    for name, of in ForkConfig.OF_TRAINING.items():
+        assert found[name] == settings[of]
+
+
+def test_page(run, tmp_path):
+    page = write_report([run], tmp_path / "report.html", kinds=run_kinds()).read_text()
+    assert "Where each loss leads" in page
+    assert "after 4 steps" in page
+    assert page.count("<svg") >= 2
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"interventions": ()}, "at least one loss"),
+        ({"sampler": "bfloat16"}, "sampled by the continued policy itself"),
+        ({"steps": 5, "window": 2}, "multiple of window"),
+        ({"halvings": 3}, "at least 8 steps for 3 halvings"),
+        ({"seeds": 1}, "seeds of at least 2"),
+    ],
+)
+def test_settings_that_cannot_be_run(config, changed, message):
+    with pytest.raises(InvalidValue, match=message):
+        replace(config, **changed)
+
+
+def test_a_loss_that_reads_what_no_step_has(config):
+    with pytest.raises(InvalidValue, match="entrometer compare"):
+        plan(replace(config, interventions=("frontier",)))
