@@ -9,10 +9,12 @@ if TYPE_CHECKING:
         compare,
         diagnose,
         evaluate,
+        fork,
         influence,
         kernel,
         load,
         measure,
+        mismatch,
         run,
     )
     from entrometer.api.result import Result, Trained, read
@@ -29,6 +31,7 @@ __all__ = [
     "compare",
     "diagnose",
     "evaluate",
+    "fork",
     "influence",
     "kernel",
     "load",

@@ -63,8 +63,8 @@ def run(
     """Run an experiment, built in or registered by you, and return its result.
 
     Args:
-        name: `diagnose`, `eval`, `measure`, `influence`, `kernel`, `compare` or a
-            registered name.
+        name: `diagnose`, `eval`, `measure`, `influence`, `kernel`, `compare`,
+            `mismatch`, `fork` or a registered name.
         checkpoints: Directories `checkpoint-N`, or trainings for all of theirs.
         run: Directory of the results; by default in runs/ (`eval`: in the training's),
             named for the checkpoints, with a hash of their content and the settings. An
@@ -149,4 +149,8 @@ compare = _verb(
 mismatch = _verb(
     "mismatch",
     "Measure how far the engine that sampled is from the trainer, and what that does.",
+)
+fork = _verb(
+    "fork",
+    "Train a few steps under each of several losses from a checkpoint, and compare.",
 )

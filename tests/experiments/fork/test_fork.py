@@ -152,7 +152,7 @@ def test_a_continuation_in_two_parts_ends_where_one_in_one_part_does(config, tmp
     (point,), (cut,) = plan(whole), plan(config)
     wanted = [r for r in point.evaluated if r.seed == 1]
     compute([r.continuation for r in wanted], tmp_path)
-    cut = replace(cut, rungs=(cut.losses, cut.losses))
+    cut = replace(cut, going_on=(cut.losses, cut.losses))
     for row in wanted:
         parts = [r for r in cut.evaluated if (r.loss, r.seed) == (row.loss, row.seed)]
         compute([r.continuation for r in parts], tmp_path)
@@ -178,7 +178,7 @@ def test_seeds_have_other_prompts_and_losses_have_the_same(config):
 
 def test_the_better_half_goes_on(config, run, tables):
     """By the mean gain over seeds, computed here from the sums by prompt."""
-    half = config.rungs[0]
+    half = config.halved_after[0]
 
     def mean(loss: str, seed: int) -> float:
         rows = [
@@ -243,7 +243,7 @@ def test_planned_work_does_not_depend_on_which_losses_go_on(config, run, tmp_pat
 
 def test_best_orders_by_what_is_asked(config, run):
     (point,) = follow_up(config, plan(config), run / "passes")
-    rows = [r for r in point.evaluated if r.steps == config.rungs[0]]
+    rows = [r for r in point.evaluated if r.steps == config.halved_after[0]]
     for by in ("entropy", "reward"):
         order = best(replace(config, by=by), rows, run / "passes")
         rung = Rung.of(rows, run / "passes")
@@ -265,12 +265,22 @@ def test_page(run, tmp_path):
     assert page.count("<svg") >= 2
 
 
+def test_when_losses_are_evaluated_and_stopped(config):
+    assert (config.halved_after, config.evaluated_after) == ((2,), (2, 4))
+    config = replace(config, steps=20, halvings=2, every=6)
+    assert (config.halved_after, config.evaluated_after) == (
+        (5, 10),
+        (5, 6, 10, 12, 18, 20),
+    )
+
+
 @pytest.mark.parametrize(
     ("changed", "message"),
     [
         ({"interventions": ()}, "at least one loss"),
         ({"sampler": "bfloat16"}, "sampled by the continued policy itself"),
         ({"steps": 5, "window": 2}, "multiple of window"),
+        ({"every": 1, "window": 2}, "every to be a multiple of window"),
         ({"halvings": 3}, "at least 8 steps for 3 halvings"),
         ({"seeds": 1}, "seeds of at least 2"),
     ],

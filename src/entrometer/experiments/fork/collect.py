@@ -125,9 +125,9 @@ def collect(
 def _outcomes(
     config: ForkConfig, point: CheckpointPlan, store: Path
 ) -> Iterator[LossOutcome]:
-    for number, steps in enumerate(config.rungs):
+    for number, steps in enumerate(config.evaluated_after):
         rung = Rung.of([r for r in point.evaluated if r.steps == steps], store)
-        after = point.rungs[min(number + 1, len(point.rungs) - 1)]
+        after = point.going_on[min(number + 1, len(point.going_on) - 1)]
         rows = [
             LossOutcome(
                 checkpoint=point.name,

@@ -29,6 +29,9 @@ class ForkConfig(BatchConfig):
     """Number of times that the worse half of the losses is stopped, after 1/2, 1/4, …
     of the steps; plain goes on. With 0, all losses take all steps."""
 
+    every: int = 0
+    """Steps between evaluations, besides those at halvings and at the end; 0: none."""
+
     by: Literal["entropy", "reward"] = "reward"
     """What a loss must keep or raise to go on at a halving."""
 
@@ -43,6 +46,7 @@ class ForkConfig(BatchConfig):
         "seeds": 2,
         "window": 1,
         "halvings": 0,
+        "every": 0,
     }
 
     def __post_init__(self) -> None:
@@ -57,12 +61,13 @@ class ForkConfig(BatchConfig):
                 "expected responses sampled by the continued policy itself, which "
                 f"changes at each step, got sampler={self.sampler!r}; leave it out"
             )
-        if self.steps % self.window:
-            raise InvalidValue(
-                f"expected steps to be a multiple of window={self.window}, got "
-                f"{self.steps}; change one of them"
-            )
-        if self.rungs[0] == 0 or len(set(self.rungs)) < len(self.rungs):
+        for name in ("steps", "every"):
+            if getattr(self, name) % self.window:
+                raise InvalidValue(
+                    f"expected {name} to be a multiple of window={self.window}, got "
+                    f"{getattr(self, name)}; change one of them"
+                )
+        if self.steps < self.window * 2**self.halvings:
             raise InvalidValue(
                 f"expected at least {self.window * 2**self.halvings} steps for "
                 f"{self.halvings} halvings, got {self.steps}; use fewer halvings, or "
@@ -70,8 +75,13 @@ class ForkConfig(BatchConfig):
             )
 
     @property
-    def rungs(self) -> tuple[int, ...]:
-        """Steps after which losses are evaluated: those of each halving, then all."""
+    def halved_after(self) -> tuple[int, ...]:
+        """Steps after which the worse half of the losses is stopped."""
         rounds = self.steps // self.window
-        parts = (2**k for k in range(self.halvings, -1, -1))
-        return tuple(rounds // part * self.window for part in parts)
+        return tuple(rounds // 2**k * self.window for k in range(self.halvings, 0, -1))
+
+    @property
+    def evaluated_after(self) -> tuple[int, ...]:
+        """Steps after which all continuations that still go on are evaluated."""
+        between = range(self.every, self.steps, self.every) if self.every else ()
+        return tuple(sorted({*between, *self.halved_after, self.steps}))

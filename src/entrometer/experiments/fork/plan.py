@@ -58,8 +58,8 @@ class CheckpointPlan:
     losses: tuple[Intervention, ...]
     """All losses; plain is the first."""
     config: ForkConfig = field(repr=False)
-    rungs: tuple[tuple[Intervention, ...], ...] = ()
-    """Losses that reach each halving and the end, as far as that is known."""
+    going_on: tuple[tuple[Intervention, ...], ...] = ()
+    """Losses that reach each evaluation, as far as that is known."""
 
     def requests(self) -> Iterator[Request]:
         """Yield the continuations and evaluations that are known so far."""
@@ -68,11 +68,12 @@ class CheckpointPlan:
 
     @cached_property
     def evaluated(self) -> tuple[Evaluated, ...]:
-        """Continuations to each rung, in the order of rungs, losses and seeds."""
+        """Continuations to each evaluation, ordered by steps, losses and seeds."""
         found: dict[tuple[Intervention, int], Evaluated] = {}
         rows: list[Evaluated] = []
         before = 0
-        for steps, losses in zip(self.config.rungs, self.rungs, strict=False):
+        known = zip(self.config.evaluated_after, self.going_on, strict=False)
+        for steps, losses in known:
             for loss in losses:
                 for seed in range(self.config.seeds):
                     last = found.get((loss, seed))
@@ -115,7 +116,7 @@ class CheckpointPlan:
 
 
 def plan(config: ForkConfig) -> list[CheckpointPlan]:
-    """Return the continuations to the first rung; loads no model."""
+    """Return the continuations to the first evaluation; loads no model."""
     losses = _losses(config.interventions)
     return [
         _checkpoint(config, path, name, losses)
@@ -151,7 +152,7 @@ def _checkpoint(
         progress=(progress, progress / steps if steps else 0.0),
         losses=losses,
         config=config,
-        rungs=(losses,),
+        going_on=(losses,),
     )
 
 
@@ -177,26 +178,27 @@ def _rounds(config: ForkConfig, subject: Subject, seed: int) -> tuple[Draw, ...]
 def follow_up(
     config: ForkConfig, points: Sequence[CheckpointPlan], store: Path
 ) -> list[CheckpointPlan]:
-    """Return the plans with the rungs added whose losses are known by now.
+    """Return the plans with all evaluations added whose losses are known by now.
 
-    While the store lacks the results of a rung, its first half stands for the losses
-    that will go on, which cost the same.
+    While the store lacks the results before a halving, the first half of the losses
+    stands for those that will go on, which cost the same.
     """
-    return [_with_rungs(config, point, store) for point in points]
+    return [_continued(config, point, store) for point in points]
 
 
-def _with_rungs(
+def _continued(
     config: ForkConfig, point: CheckpointPlan, store: Path
 ) -> CheckpointPlan:
     # Imported on use: plans are made where results are not read.
     from entrometer.experiments.fork.collect import best
 
-    point = replace(point, rungs=(point.losses,))
-    for steps in config.rungs[:-1]:
-        others = point.rungs[-1][1:]
-        half = (len(others) + 1) // 2
-        at = [row for row in point.evaluated if row.steps == steps]
-        done = all(r.path(store).exists() for row in at for r in row.requests())
-        kept = best(config, at, store)[:half] if done else others[:half]
-        point = replace(point, rungs=(*point.rungs, (point.losses[0], *kept)))
+    point = replace(point, going_on=(point.losses,))
+    for steps in config.evaluated_after[:-1]:
+        plain, *others = point.going_on[-1]
+        if steps in config.halved_after:
+            half = (len(others) + 1) // 2
+            at = [row for row in point.evaluated if row.steps == steps]
+            done = all(r.path(store).exists() for row in at for r in row.requests())
+            others = (best(config, at, store) if done else others)[:half]
+        point = replace(point, going_on=(*point.going_on, (plain, *others)))
     return point

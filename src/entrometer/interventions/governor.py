@@ -1,0 +1,78 @@
+"""Governor: an entropy bonus whose strength holds the entropy at a target."""
+
+import math
+
+from entrometer.interventions.entropy_bonus import entropy_bonus
+from entrometer.interventions.registry import register
+from entrometer.interventions.tables import PerToken, TokenTables
+
+_LARGEST_ERROR = 0.7
+"""Error beyond which the strength does not rise or fall further: a factor of 2."""
+
+
+_FAST, _SLOW = 0.5, 0.2
+"""Weights of a new measurement in the two moving averages of the entropy."""
+
+_APART = (1 - _SLOW) / _SLOW - (1 - _FAST) / _FAST
+"""Steps that the slow average is behind the fast one on a straight course."""
+
+
+def _next_settings(settings: dict[str, float], entropy: float) -> dict[str, float]:
+    s, target = settings, settings["target"] * settings["decay"]
+    # Both averages begin at the first measurement.
+    fast = (1 - _FAST) * (s["fast"] or entropy) + _FAST * entropy
+    slow = (1 - _SLOW) * (s["slow"] or entropy) + _SLOW * entropy
+    change = (fast - slow) / _APART
+    # Momentum carries the change on: the error is that of the entropy some steps on.
+    # Where that is negative, any fraction of the target has the largest error.
+    ahead = max(fast + s["lead"] * change, 0.1 * target)
+    error = math.log(target / ahead)
+    error = min(max(error, -_LARGEST_ERROR), _LARGEST_ERROR)
+    base = s["base"] * math.exp(s["integral"] * error)
+    base = min(max(base, s["smallest"]), s["largest"])
+    alpha = min(base * math.exp(s["gain"] * error), s["largest"])
+    if change > s["rise"] * target:
+        alpha = 0.0
+    state = {"alpha": alpha, "base": base, "fast": fast, "slow": slow}
+    return settings | {"target": target} | state
+
+
+@register(
+    "governor",
+    strength="target",
+    strengths=(0.1, 0.3, 0.5),
+    adapt=_next_settings,
+    positive=("target", "base", "smallest", "decay"),
+)
+def governor(
+    tables: TokenTables,
+    *,
+    target: float = 0.3,
+    alpha: float = 0.01,
+    base: float = 0.03,
+    fast: float = 0.0,
+    slow: float = 0.0,
+    gain: float = 3.0,
+    integral: float = 0.25,
+    lead: float = 10.0,
+    rise: float = 0.1,
+    decay: float = 1.0,
+    smallest: float = 1e-3,
+    largest: float = 1.0,
+    low: float = 0.2,
+    high: float = 0.2,
+) -> PerToken:
+    r"""The entropy bonus $-\alpha\bar H$ with an $\alpha$ that holds $\bar H$.
+
+    After each step, with $h$ the average entropy of the last batches (`fast`), $\dot h$
+    its change per step (from `fast` and `slow`) and the error
+    $e = \log(\text{target}/(h + \text{lead}\cdot\dot h))$, limited to a factor of 2,
+    $$b \leftarrow b\,e^{\text{integral}\cdot e},\qquad
+      \alpha = b\,e^{\text{gain}\cdot e},$$
+    both at most `largest`, $b$ (`base`) at least `smallest`, and $\alpha = 0$ while
+    entropy rises by more than `rise` of the target per step. In logarithms, because
+    the strength that holds an entropy changes by orders of magnitude during a training.
+    `lead` accounts for momentum: with $\beta_1 = 0.9$ a step still acts about ten steps
+    later. The target falls by the factor `decay` after each step.
+    """
+    return entropy_bonus(tables, alpha=alpha, low=low, high=high)
