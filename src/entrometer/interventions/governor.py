@@ -39,8 +39,6 @@ def _next_settings(settings: dict[str, float], entropy: float) -> dict[str, floa
 
 @register(
     "governor",
-    strength="target",
-    strengths=(0.1, 0.3, 0.5),
     adapt=_next_settings,
     positive=("target", "base", "smallest", "decay"),
 )
