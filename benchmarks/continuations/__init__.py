@@ -4,10 +4,6 @@ With CONTINUATIONS_AT=FOLDER trainings are kept there, and an interrupted benchm
 resumes.
 """
 
-import os
-from concurrent.futures import ProcessPoolExecutor
-from functools import partial
-from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +14,7 @@ from benchmarks.harness import Check, Report
 from benchmarks.keeping import Kept, keeping
 from entrometer.estimators import agreement
 from entrometer.interventions import intervention
+from entrometer.runs.tables.fork import LossOutcome
 
 PLAIN = "dr-grpo"
 LOSSES = (
@@ -54,35 +51,34 @@ def run() -> Report:
 
 def _compared(subject: Subject, kept: Kept) -> dict[int, dict[str, Any]]:
     """Return gains over plain per step, predicted and continued, by horizon."""
-    entropies = _entropies(subject, kept)
+    outcomes = subject.continued(kept)
     return {
         horizon: _at_horizon(
-            subject,
-            horizon,
-            {loss: (x[:, i] - x[:, 0]) / horizon for loss, x in entropies.items()},
+            subject, horizon, {o.loss: o for o in outcomes if o.steps == horizon}
         )
-        for i, horizon in enumerate(subject.horizons, start=1)
+        for horizon in subject.horizons
     }
 
 
 def _at_horizon(
-    subject: Subject, horizon: int, rates: dict[str, np.ndarray]
+    subject: Subject, horizon: int, outcomes: dict[str, LossOutcome]
 ) -> dict[str, Any]:
     predicted = {
         row.loss: (row.expected, row.expected_se)
         for row in subject.expected
         if row.against and row.objective == "entropy" and row.horizon == horizon
     }
-    p = np.array([predicted[str(intervention(name))] for name in subject.losses])
-    # Paired by seed: both trainings begin with the same prompts and random numbers.
-    gains = [rates[name] - rates[PLAIN] for name in subject.losses]
-    o = np.array([(x.mean(), x.std(ddof=1) / len(x) ** 0.5) for x in gains])
+    names = [str(intervention(name)) for name in subject.losses]
+    p = np.array([predicted[name] for name in names])
+    ends = [outcomes[name] for name in names]
+    o = np.array([(x.entropy_gain, x.entropy_gain_se) for x in ends]) / horizon
     found = agreement(p[:, 0], o[:, 0])
     near = np.abs(p[:, 0] - o[:, 0]) < 2 * np.hypot(p[:, 1], o[:, 1])
+    plain = outcomes[PLAIN]
     return {
         "agreement": {k: _rounded(v) for k, v in found._asdict().items()},
         "within two standard errors": f"{near.sum()} of {near.size}",
-        "plain": _rounded((rates[PLAIN].mean(), rates[PLAIN].std(ddof=1))),
+        "plain's entropy": _rounded((plain.entropy, plain.entropy_se)),
         "losses": {
             name: {"predicted": _rounded(p[i]), "continued": _rounded(o[i])}
             for i, name in enumerate(subject.losses)
@@ -92,18 +88,3 @@ def _at_horizon(
 
 def _rounded(values: Any) -> list[float | None]:
     return [float(f"{x:.3g}") if np.isfinite(x) else None for x in values]
-
-
-def _entropies(subject: Subject, kept: Kept) -> dict[str, np.ndarray]:
-    """Return each loss's entropies, one row per seed."""
-    names = (PLAIN, *subject.losses)
-    work = [(name, seed) for seed in subject.seeds for name in names]
-    with ProcessPoolExecutor(os.cpu_count(), get_context("spawn")) as pool:
-        found = list(pool.map(partial(_continued, subject, kept), work))
-    rows = dict(zip(work, found, strict=True))
-    return {name: np.array([rows[name, s] for s in subject.seeds]) for name in names}
-
-
-def _continued(subject: Subject, kept: Kept, work: tuple[str, int]) -> list[float]:
-    entropies: list[float] = subject.continued(kept, *work)["entropies"]
-    return entropies

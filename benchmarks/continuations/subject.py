@@ -1,19 +1,16 @@
 """Trainings that are continued: from which checkpoint, under which losses."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from functools import partial
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import torch
-
 from benchmarks.command import processor_seconds
-from benchmarks.continuations.loop import Continuation
 from benchmarks.keeping import Kept
 from benchmarks.workbench import MALLOC
 from entrometer.runs.rows import read_tables
 from entrometer.runs.tables.compare import CompareTables
+from entrometer.runs.tables.fork import ForkTables, LossOutcome
 from entrometer.runs.tables.next_batches import ExpectedChange
 from studies.collected import REFERENCE, committed_tables
 
@@ -21,27 +18,6 @@ BATCHES = 32
 """Update batches by which rates are predicted on the workbench."""
 
 LAST = 60
-_WORKBENCH = Continuation(
-    checkpoint="",
-    task="order",
-    level="mixed",
-    max_tokens=6,
-    prompts=32,
-    responses=8,
-    problems=8192,
-    evaluated=1024,
-)
-_REFERENCE = Continuation(
-    checkpoint="",
-    base="smollm2",
-    task="arithmetic",
-    level="easy",
-    max_tokens=64,
-    prompts=8,
-    responses=8,
-    problems=2048,
-    evaluated=64,
-)
 
 
 @dataclass(frozen=True)
@@ -49,20 +25,28 @@ class Subject:
     """A checkpoint, the losses that continue from it, and what was predicted."""
 
     name: str
+    checkpoint: Path
     losses: Sequence[str]  #: Compared with Dr-GRPO, which is not among them.
-    seeds: Sequence[int]
     horizons: tuple[int, ...]  #: Steps after which entropy is measured.
-    training: Continuation
+    fork: tuple[object, ...]  #: Further arguments of `entrometer fork`.
     expected: Sequence[ExpectedChange]  #: Predicted rates.
 
-    def continued(self, kept: Kept, loss: str, seed: int) -> dict[str, Any]:
-        """Return the entropy before and at each horizon of one training."""
-        name = f"{self.name}-{loss}-{seed}".replace(":", "-")
-        return kept.once(name, partial(self._entropies, loss, seed))
+    def continued(self, kept: Kept) -> list[LossOutcome]:
+        """Return where each loss leads after each horizon, plain included."""
+        name = f"{self.name}-continued"
 
-    def _entropies(self, loss: str, seed: int, _: Path) -> dict[str, Any]:
-        torch.set_num_threads(1)
-        return {"entropies": self.training.entropies(loss, seed, self.horizons)}
+        def make(run: Path) -> dict[str, Any]:
+            settings = (
+                *("--interventions", *self.losses, "--steps", self.horizons[-1]),
+                *("--every", self.horizons[0], "--no-report", *self.fork),
+            )
+            seconds = processor_seconds(
+                "fork", self.checkpoint, "--run", run, *settings, **MALLOC
+            )
+            return {"seconds": seconds}
+
+        kept.once(name, make)
+        return read_tables(kept.root / name, ForkTables).outcomes
 
 
 def workbench(kept: Kept, step: int, losses: Sequence[str]) -> Subject:
@@ -91,10 +75,10 @@ def workbench(kept: Kept, step: int, losses: Sequence[str]) -> Subject:
     kept.once(f"compared-{step}", compare)
     return Subject(
         name=f"workbench-{step}",
+        checkpoint=checkpoint,
         losses=losses,
-        seeds=range(4),
         horizons=(8, 32),
-        training=replace(_WORKBENCH, checkpoint=str(checkpoint)),
+        fork=("--prompts", 1024, "--shard", 256, "--seeds", 4),
         expected=read_tables(compared, CompareTables).expected,
     )
 
@@ -104,9 +88,9 @@ def reference(step: int, losses: Sequence[str]) -> Subject:
     study = REFERENCE.parent / "next-batches" / f"checkpoint-{step}"
     return Subject(
         name=f"reference-{step}",
+        checkpoint=REFERENCE / f"checkpoint-{step}",
         losses=losses,
-        seeds=range(2),
         horizons=(8,),
-        training=replace(_REFERENCE, checkpoint=str(REFERENCE / f"checkpoint-{step}")),
+        fork=("--prompts", 64, "--seeds", 2),
         expected=committed_tables(study, CompareTables).expected,
     )

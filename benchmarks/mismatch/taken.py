@@ -76,14 +76,26 @@ def wanted(every: Mapping[str, Any]) -> list[str]:
     return [n for n in every if "vllm" not in n or "VLLM_VENV" in os.environ]
 
 
+_SIZES = ("--prompts", 1024, "--batches", 8, "--update-prompts", 32)
+"""How the workbench is measured."""
+
+
 def _workbench(folder: Path) -> dict[str, Any]:
+    checkpoint = _trained_workbench(folder)
+    return _measured(folder, checkpoint, "--sampler", "bfloat16", *_SIZES)
+
+
+def _workbench_vllm(folder: Path) -> dict[str, Any]:
+    checkpoint = _trained_workbench(folder)
+    flags = ("--dtype", "bfloat16")
+    with serving(checkpoint, folder / "vllm.log", *flags) as url:
+        return _measured(folder, checkpoint, "--sampler", url, *_SIZES)
+
+
+def _trained_workbench(folder: Path) -> Path:
     run = folder / "training"
     processor_seconds(*("train", "--recipe", "workbench", "--steps", 40, "--run", run))
-    return _measured(
-        *(folder, run / "checkpoint-20"),
-        *("--sampler", "bfloat16", "--prompts", 1024, "--batches", 8),
-        *("--update-prompts", 32),
-    )
+    return run / "checkpoint-20"
 
 
 def _smollm2(folder: Path) -> dict[str, Any]:
@@ -148,6 +160,7 @@ def _effects(tables: MismatchTables) -> list[Effect]:
 
 SUBJECTS: dict[str, Callable[[Path], dict[str, Any]]] = {
     "workbench": _workbench,
+    "workbench-vllm": _workbench_vllm,
     "smollm2": _smollm2,
     "smollm2-vllm": _smollm2_vllm,
 }

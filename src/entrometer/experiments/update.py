@@ -13,13 +13,10 @@ from entrometer import passes
 from entrometer.calculus import (
     AdamWFactors,
     AdamWState,
-    AdamWStep,
     AdamWTensors,
     Vector,
     adamw_tensor,
-    adamw_update,
     inner_products,
-    scale,
     zeros_like,
 )
 from entrometer.calculus.sharded import Placement, rows_of, sum_over
@@ -48,20 +45,6 @@ def ascent_of(policy: Policy, batch: Batch) -> dict[str, Tensor]:
     batch = batch.at(rows)
     with padding_row(policy, batch.padding_row):
         return passes.vjp(policy, batch.rollouts, batch.weights).gradient
-
-
-def make_step(
-    checkpoint: Checkpoint, ascent: Vector, *, max_grad_norm: float
-) -> AdamWStep:
-    """Return AdamW's step and next state from minus the loss gradient, `ascent`."""
-    # The ascent is minus the gradient of the loss, which AdamW expects.
-    return adamw_update(
-        checkpoint.policy.trained(),
-        scale(ascent, -1.0),
-        checkpoint.state,
-        checkpoint.hyperparameters,
-        max_norm=max_grad_norm or None,
-    )
 
 
 def adjoint(gradient: Vector, step: StepVectors) -> dict[str, Tensor]:

@@ -36,6 +36,7 @@ from entrometer.interventions import intervention
 from entrometer.report import write_report
 from entrometer.runs.rows import read_tables
 from entrometer.runs.tables.fork import ForkTables
+from tests.experiments.conftest import ON_TOY
 
 fork = partial(run_experiment, FORK)
 
@@ -47,15 +48,11 @@ def config(trained) -> ForkConfig:
     return ForkConfig(
         checkpoints=(str(trained / "checkpoint-2"),),
         interventions=(BONUS, "clip-cov:rho=0.2", "adaptive-bonus"),
-        policy="tiny",
-        task="toy-letters",
-        problems=16,
+        **ON_TOY,
         prompts=12,
         responses=2,
         update_prompts=4,
         update_responses=3,
-        max_tokens=6,
-        format_weight=0.5,
         precision="float64",
         shard=64,
         steps=4,
