@@ -7,7 +7,7 @@ from entrometer.runs.tables.fork import ForkTables, LossOutcome
 
 ForkRun = FinishedRun[ForkTables]
 
-UNITS = {"entropy": "nats per token", "reward": "reward per response"}
+UNITS = {"entropy": "nats per token", "reward": "per response"}
 
 
 def last_rows(run: ForkRun) -> list[LossOutcome]:
@@ -41,7 +41,7 @@ def answer(run: ForkRun) -> Answer | None:
         f"After {plain.steps} steps, plain Dr-GRPO has a reward of "
         f"{Interval.of(plain, 'reward')} and an entropy of "
         f"{Interval.of(plain, 'entropy')}. The largest gain in {by} is that of "
-        f"{best.loss}, {gain} {UNITS[by]}; it changes {other} by "
+        f"{best.loss}: {gain} {UNITS[by]}; it changes {other} by "
         f"{Interval.of(best, f'{other}_gain')} {UNITS[other]}."
     )
     cards = (

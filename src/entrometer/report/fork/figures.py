@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 
 from entrometer.report import draw
 from entrometer.report.cells import interval, number, text
@@ -76,7 +77,7 @@ def _draw_gains(rows: dict[str, list[LossOutcome]]) -> Figure:
             for name, some in rows.items()
         }
         draw.interval_rows(ax, names, shown)
-        ax.set_xlabel(f"difference in {UNITS[objective]}")
+        ax.set_xlabel(f"difference in {objective}, {UNITS[objective]}")
     return draw.with_legend(figure, len(rows) > 1)
 
 
@@ -98,9 +99,9 @@ def courses(runs: Sequence[ForkRun]) -> Plot | None:
         "Means over the continuations of each loss, step by step; the band is one "
         "standard error over them. Batches are small, so the curves are noisier than "
         "the evaluation above.",
-        caption="A dashed or dotted line that leaves the solid one (plain Dr-GRPO) "
-        "early and stays away is a loss that acts; one that crosses it back and forth "
-        f"is not.{rows.omitted}",
+        caption="The solid line is plain Dr-GRPO. Losses whose bands overlap with its "
+        "band cannot be told from it by these batches; the evaluation above can tell "
+        f"more, because differences there are paired.{rows.omitted}",
         table=rows.table(
             "Every optimizer step of every continuation: nats per token, reward per "
             "response, and the share of tokens with another weight than in plain",
@@ -129,8 +130,9 @@ def _draw_courses(rows: list[StepTaken]) -> Figure:
         mine = [row for row in rows if row.loss == loss]
         for ax, objective in zip(axes, UNITS, strict=True):
             _band(ax, mine, objective, loss, look.line | {"marker": ""})
-            ax.set_ylabel(UNITS[objective])
+            ax.set_ylabel(f"{objective}, {UNITS[objective]}")
             ax.set_xlabel("optimizer steps since the checkpoint")
+            ax.xaxis.set_major_locator(MaxNLocator(integer=True))
     return draw.with_legend(figure)
 
 
