@@ -16,6 +16,7 @@ if TYPE_CHECKING:
         measure,
         mismatch,
         run,
+        trajectory,
     )
     from entrometer.api.result import Result, Trained, read
     from entrometer.cli import main
@@ -41,6 +42,7 @@ __all__ = [
     "read",
     "register",
     "run",
+    "trajectory",
     "watch",
     "watch_verl",
 ]

@@ -64,7 +64,7 @@ def run(
 
     Args:
         name: `diagnose`, `eval`, `measure`, `influence`, `kernel`, `compare`,
-            `mismatch`, `fork` or a registered name.
+            `mismatch`, `fork`, `trajectory` or a registered name.
         checkpoints: Directories `checkpoint-N`, or trainings for all of theirs.
         run: Directory of the results; by default in runs/ (`eval`: in the training's),
             named for the checkpoints, with a hash of their content and the settings. An
@@ -153,4 +153,8 @@ mismatch = _verb(
 fork = _verb(
     "fork",
     "Train a few steps under each of several losses from a checkpoint, and compare.",
+)
+trajectory = _verb(
+    "trajectory",
+    "Predict the entropy curve of a training from its recorded updates.",
 )

@@ -78,3 +78,8 @@ from entrometer.estimators.two_way import advised as advised
 from entrometer.estimators.two_way import pseudo_values as pseudo_values
 from entrometer.estimators.two_way import smallest_seen as smallest_seen
 from entrometer.estimators.two_way import two_way as two_way
+from entrometer.estimators.without_folds import by_fold as by_fold
+from entrometer.estimators.without_folds import held_out_sums as held_out_sums
+from entrometer.estimators.without_folds import over_folds as over_folds
+from entrometer.estimators.without_folds import replicates as replicates
+from entrometer.estimators.without_folds import variance_of_rest as variance_of_rest

@@ -95,6 +95,15 @@ class Linearised:
         psi = factor * self.prompt_influence
         return replace(self, value=factor * self.value, prompt_influence=psi)
 
+    def padded(self, prompt: Int[np.ndarray, " M"]) -> "Linearised":
+        """Return the estimate on a larger set of prompts, ids ascending.
+
+        A prompt that it was not measured on has no influence on it: 0.
+        """
+        influence = np.zeros(prompt.size)
+        influence[np.searchsorted(prompt, self.prompt)] = self.prompt_influence
+        return replace(self, prompt=prompt, prompt_influence=influence)
+
     @property
     def standard_error(self) -> float:
         r"""$\sqrt{\tfrac{P}{P-1}\sum\psi_p^2}$; NaN for a single prompt."""

@@ -127,6 +127,7 @@ _BUILT_IN = {
     "compare": "compare",
     "mismatch": "mismatch",
     "fork": "fork",
+    "trajectory": "trajectory",
 }
 """Package of each built-in experiment, imported when it is first needed."""
 

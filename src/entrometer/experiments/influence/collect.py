@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from entrometer.estimators import Estimate, summed
+from entrometer.estimators import Estimate, FoldContributions, summed
 from entrometer.experiments.influence.config import InfluenceConfig
 from entrometer.experiments.influence.plan import CheckpointPlan
 from entrometer.experiments.influence.removals import removals
@@ -124,6 +124,18 @@ def _responses(update: Updated) -> Iterator[Response]:
 
 def _parts(update: Updated, store: Path) -> dict[tuple[str, str], Estimate]:
     """Return the slope along each part of an update, by objective and part."""
+    estimates: dict[tuple[str, str], Estimate] = {}
+    for objective in OBJECTIVES:
+        parts, by_fold = part_contributions(update, objective, store)
+        slopes = update.influence(by_fold)
+        estimates |= {(objective, part): slopes[i] for i, part in enumerate(parts)}
+    return estimates
+
+
+def part_contributions(
+    update: Updated, objective: str, store: Path
+) -> tuple[list[str], FoldContributions]:
+    """Return the parts of an update, and an objective's slope along each, by fold."""
     columns = read_columns(update.plan.carried.path(store))
     past = {
         f"past-{p.age}": read_columns(p.path(store))["past"] for p in update.plan.past
@@ -131,18 +143,13 @@ def _parts(update: Updated, store: Path) -> dict[tuple[str, str], Estimate]:
     if past:
         # Batches that were not recorded, or are older than `past`, make the remainder.
         past["older"] = columns["history"] - sum(past.values())
-    estimates: dict[tuple[str, str], Estimate] = {}
-    for objective in OBJECTIVES:
-        by_fold = {"batch": update.parts[objective].sum(axis=0)}
-        length = {"batch": update.length.sum()}
-        for part, column in (columns | past).items():
-            products = by_objective(column)
-            by_fold[part], length[part] = products[objective], products["length"].sum()
-        rows, lengths = np.stack([*by_fold.values()]), np.array([*length.values()])
-        by_part = contributions(update.evaluation, objective, rows, lengths)
-        slopes = update.influence(by_part)
-        estimates |= {(objective, part): slopes[i] for i, part in enumerate(by_fold)}
-    return estimates
+    by_fold = {"batch": update.parts[objective].sum(axis=0)}
+    length = {"batch": update.length.sum()}
+    for part, column in (columns | past).items():
+        products = by_objective(column)
+        by_fold[part], length[part] = products[objective], products["length"].sum()
+    rows, lengths = np.stack([*by_fold.values()]), np.array([*length.values()])
+    return list(by_fold), contributions(update.evaluation, objective, rows, lengths)
 
 
 def _groups(update: Updated) -> Iterator[Group]:

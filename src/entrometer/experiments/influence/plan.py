@@ -115,10 +115,12 @@ class CheckpointPlan:
 
 def plan(config: InfluenceConfig) -> list[CheckpointPlan]:
     """Return the passes by checkpoint; reads files, and loads no model."""
-    return [_checkpoint(config, path, name) for name, path in named_checkpoints(config)]
+    checkpoints = named_checkpoints(config)
+    return [plan_checkpoint(config, path, name) for name, path in checkpoints]
 
 
-def _checkpoint(config: InfluenceConfig, path: Path, name: str) -> CheckpointPlan:
+def plan_checkpoint(config: InfluenceConfig, path: Path, name: str) -> CheckpointPlan:
+    """Return the passes for one of the checkpoints, whose tables have this name."""
     subject = subject_of(config, path)
     steps, learning_rate, _ = read_schedule(path)
     eta = config.eta or learning_rate

@@ -104,7 +104,7 @@ def changes(effect: UpdateEffect) -> Iterator[Change]:
             quadratic, quadratic_se = math.nan, math.nan
             if second_order is not None:
                 # Estimates subtract but do not add, hence the two minus signs.
-                bend = -(eta**2) / 2 * _padded(second_order[1], slope)
+                bend = -(eta**2) / 2 * second_order[1].padded(slope.prompt)
                 both = linear - bend
                 quadratic, quadratic_se = both.value, both.standard_error
             yield Change(
@@ -120,14 +120,6 @@ def changes(effect: UpdateEffect) -> Iterator[Change]:
                 prompts=observed.prompt.size,
                 responses=effect.batch.responses.count,
             )
-
-
-def _padded(part: Linearised, whole: Linearised) -> Linearised:
-    # Two estimates pair prompt by prompt. A prompt that the curvature was not measured
-    # on has no influence on it, so its influence is 0.
-    influence = np.zeros(whole.prompt.size)
-    influence[np.searchsorted(whole.prompt, part.prompt)] = part.prompt_influence
-    return Linearised(part.value, whole.prompt, influence, part.effective_samples)
 
 
 def terms(effect: UpdateEffect) -> Iterator[Term]:
