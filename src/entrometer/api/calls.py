@@ -156,5 +156,5 @@ fork = _verb(
 )
 trajectory = _verb(
     "trajectory",
-    "Predict the entropy curve of a training from its recorded updates.",
+    "Explain the entropy curve of a whole training by its recorded updates.",
 )

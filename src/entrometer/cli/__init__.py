@@ -87,13 +87,14 @@ def _help() -> str:
     lines = VERBS | {name: experiment(name).help for name in experiment_names()}
     first, last = ["demo", "train", "import"], ["report", "replay", "verify", "store"]
     order = [*first, *experiment_names(), *last]
+    width = max(map(len, order)) + 1
     return "\n".join(
         [
             "usage: entrometer VERB [settings]",
             "",
             "Measures what one policy-gradient step does to entropy and reward.",
             "",
-            *(f"  {name:<10}{lines[name]}" for name in order),
+            *(f"  {name:<{width}}{lines[name]}" for name in order),
             "",
             "entrometer VERB --help lists the settings.",
         ]

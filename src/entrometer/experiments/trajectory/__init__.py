@@ -96,8 +96,7 @@ _PRINTED = ("total", "curve", "intervals", "sums", "concentration")
 TRAJECTORY = register(
     Experiment(
         name="trajectory",
-        help="Predict the entropy curve of a training from its recorded updates, and "
-        "find which prompts and tokens drained it.",
+        help="Explain the entropy curve of a whole training by its recorded updates.",
         config=TrajectoryConfig,
         tables=TrajectoryTables,
         steps=_steps,

@@ -1,6 +1,24 @@
 """Trajectories of trainings on a report page."""
 
-from entrometer.report.kinds import PageParts
+from entrometer.report.kinds import PageParts, Section
+from entrometer.report.trajectory.answer import answer
+from entrometer.report.trajectory.causes import draining_prompts, sums
+from entrometer.report.trajectory.curve import by_interval, curve, totals
 from entrometer.runs.tables.trajectory import TrajectoryTables
 
-PARTS = PageParts[TrajectoryTables]()
+PARTS = PageParts[TrajectoryTables](
+    answer=answer,
+    sections=(
+        Section(
+            "The curve, and what the updates predict of it",
+            figures={"measured and predicted curve": curve},
+            tables=(totals,),
+        ),
+        Section("Step by step", figures={"predicted and measured": by_interval}),
+        Section(
+            "What drained entropy",
+            figures={"sums by part and kind": sums},
+            tables=(draining_prompts,),
+        ),
+    ),
+)
