@@ -33,9 +33,7 @@ def test_the_jackknife_of_replicates_has_the_error_of_token_influence():
 
 
 def test_values_by_fold_have_the_value_as_their_mean():
-    x = replicates(
-        np.array([2.0]), np.array([[0.5, -0.2, -0.3]]), np.full(3, 1 / 3)
-    )
+    x = replicates(np.array([2.0]), np.array([[0.5, -0.2, -0.3]]), np.full(3, 1 / 3))
     assert by_fold(x).mean() == pytest.approx(2.0)
 
 

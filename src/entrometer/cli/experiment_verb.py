@@ -39,6 +39,9 @@ if TYPE_CHECKING:
     from entrometer.engine import Engine
     from entrometer.experiments.cost import CostEstimate, Timing
 
+_NAMED = 4
+"""Most checkpoints that progress output names."""
+
 _REPORT = 0.4
 """Seconds of writing a report, per second that loading the program takes."""
 
@@ -64,7 +67,7 @@ def run(experiment: Experiment[Any, Any], arguments: Sequence[str]) -> int:
         return torchrun.follow()
     with Ticker() as ticker:
         # Before anything is loaded: importing torch alone takes seconds.
-        ticker.begin(f"{experiment.name} {' '.join(map(_short, config.checkpoints))}")
+        ticker.begin(f"{experiment.name} {_named(config.checkpoints)}")
         return _run(experiment, flags, config, ticker)
 
 
@@ -157,8 +160,10 @@ def resolve(
     return flags, with_own_prompts(experiment.config(**settings))
 
 
-def _short(path: str) -> str:
-    return "/".join(Path(path).parts[-2:])
+def _named(checkpoints: Sequence[str]) -> str:
+    names = ["/".join(Path(path).parts[-2:]) for path in checkpoints]
+    more = f" and {len(names) - _NAMED} more" * (len(names) > _NAMED)
+    return " ".join(names[:_NAMED]) + more
 
 
 def engine_of(flags: ExperimentFlags, shards: int = 1) -> "Engine | None":

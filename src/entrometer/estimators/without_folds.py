@@ -5,7 +5,8 @@ numbers of all of them, such as a ratio of two sums, has the standard error of t
 jackknife: the function is computed again on every number without fold q.
 """
 
-# Axes: A quantities, Q folds, R = 1 + Q: all folds, then without each.
+# Axes: A quantities, Q folds, R = 1 + Q: all folds, then without each, N measured
+# updates, M intervals.
 
 import numpy as np
 from jaxtyping import Float
@@ -77,7 +78,7 @@ def by_fold(x: Replicates) -> Float[np.ndarray, "... Q"]:
 
 
 def variance_of_rest(
-    change: Float[np.ndarray, " N"], steps: Float[np.ndarray, " N"]
+    change: Float[np.ndarray, " N"], steps: Float[np.ndarray, " M"]
 ) -> tuple[float, float]:
     r"""Return the variance due to steps without a measurement, and degrees of freedom.
 

@@ -3,6 +3,7 @@
 import json
 from dataclasses import replace
 from functools import partial
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -22,7 +23,6 @@ from entrometer.report import write_report
 from entrometer.runs import read_update, update_path
 from entrometer.runs.columns import read_columns
 from entrometer.runs.rows import read_tables
-from entrometer.runs.tables.influence import InfluenceTables
 from entrometer.runs.tables.trajectory import TrajectoryTables
 from tests.experiments.runs import influence
 
@@ -36,7 +36,7 @@ def tables(followed) -> TrajectoryTables:
 
 @pytest.fixture(scope="module")
 def thinned(config, followed, tmp_path_factory):
-    """Without one checkpoint: the first interval has two steps, of which one is known."""
+    """Without one checkpoint: the first interval has two steps, one is measured."""
     some = replace(config, checkpoints=config.checkpoints[:1] + config.checkpoints[2:])
     run = tmp_path_factory.mktemp("thinned") / "run"
     return trajectory(some, run, store=followed / "passes")
@@ -49,8 +49,8 @@ def stages(run):
 def test_changes_of_every_update_are_those_of_influence(
     config, followed, tables, tmp_path
 ):
-    """Of each checkpoint by itself, which finds every pass that both need."""
-    for checkpoint in config.checkpoints[:-1]:
+    """Of a checkpoint by itself, which finds every pass that both need."""
+    for checkpoint in config.checkpoints[1:2]:
         alone = replace(config.influence, checkpoints=(checkpoint,))
         run = tmp_path / checkpoint[-1]
         influenced = influence(alone, run, store=followed / "passes")
@@ -109,7 +109,7 @@ def test_slopes_along_the_weights_are_derivatives_between_the_checkpoints(
 def test_the_difference_of_weights_is_the_recorded_step(config, followed):
     """Of checkpoints one step apart: the slope at the start is the update's."""
     points, store = plan(config), followed / "passes"
-    for point, after in zip(points[:-1], points[1:], strict=True):
+    for point, after in pairwise(points):
         along = read_columns(after.displacement.path(store))["start"]
         step = read_columns(point.update.carried.path(store))["total"]
         eta = point.influenced.learning_rate
@@ -123,7 +123,9 @@ def test_levels_are_means_over_fresh_responses_to_the_same_prompts(
     config, followed, tables
 ):
     points, store = plan(config), followed / "passes"
-    asked = {tuple((h.rollouts.problems, h.rollouts.seeds) for h in p.here) for p in points}
+    asked = {
+        tuple((h.rollouts.problems, h.rollouts.seeds) for h in p.here) for p in points
+    }
     assert len(asked) == 1
     responses = set()
     for point in points:
@@ -235,9 +237,7 @@ def test_the_way_of_the_weights_needs_no_steps_in_between(tables, thinned):
     """Two steps at once, against the sum of both: they differ in second order."""
     whole, some = (
         next(
-            x
-            for x in t.total
-            if (x.objective, x.prediction) == ("entropy", "weights")
+            x for x in t.total if (x.objective, x.prediction) == ("entropy", "weights")
         )
         for t in (tables, thinned)
     )
@@ -277,6 +277,32 @@ def test_the_page_has_the_curve_and_the_causes(followed, tmp_path):
         "The prompts whose responses lowered entropy most",
     ):
         assert title in page, title
+
+
+def test_prompts_without_a_reward_and_one_update_of_several(config, tmp_path):
+    """Nothing is known of reward, nor of how much updates vary."""
+    prompts = tmp_path / "prompts.jsonl"
+    prompts.write_text("".join(f'{{"prompt": "{n}+1="}}\n' for n in range(8)))
+    own = replace(
+        config,
+        checkpoints=(config.checkpoints[0], config.checkpoints[2]),
+        task="own",
+        prompts_file=str(prompts),
+        problems=8,
+        prompts=16,
+    )
+    tables = trajectory(own, tmp_path / "run")
+    assert all(np.isnan(x.value) for x in tables.curve if x.objective == "reward")
+    assert all(np.isfinite(x.value) for x in tables.curve if x.objective == "entropy")
+    rows = {x.prediction: x for x in tables.total if x.objective == "entropy"}
+    assert np.isnan(rows["updates"].predicted_low)
+    assert rows["updates"].covered == 1
+    assert rows["weights"].predicted_low < rows["weights"].predicted_high
+    sentences = summarize(own, tables)["sentences"]
+    assert sentences[0].startswith("Entropy")
+    assert not any("reward" in x for x in sentences[:2])
+    page = write_report([tmp_path / "run"], tmp_path / "page.html", run_kinds())
+    assert "not known" in page.read_text()
 
 
 def test_one_checkpoint_is_refused(config):

@@ -11,19 +11,15 @@ from jaxtyping import Float
 
 from entrometer.estimators import (
     Estimate,
-    Linearised,
     held_out_sums,
     over_folds,
     variance_of_rest,
 )
 from entrometer.experiments.result_fields import estimate_fields
-from entrometer.experiments.trajectory.changes import (
-    Changes,
-    Trajectory,
-    read_trajectory,
-)
+from entrometer.experiments.trajectory.changes import Trajectory, read_trajectory
 from entrometer.experiments.trajectory.config import TrajectoryConfig
 from entrometer.experiments.trajectory.plan import TrajectoryPoint
+from entrometer.experiments.trajectory.timeline import Timeline
 from entrometer.runs.tables.trajectory import (
     Concentration,
     Explained,
@@ -46,142 +42,100 @@ def collect(
     whole = read_trajectory(points, store)
     tables = TrajectoryTables()
     for objective, changes in whole.objectives.items():
-        line = Line(points, changes)
-        tables.total.extend(_explained(line, objective))
-        tables.curve.extend(_curve(line, objective))
-        tables.intervals.extend(_intervals(line, objective))
-        tables.sums.extend(_sums(line, objective, whole.tokens))
+        timeline = Timeline(points, changes)
+        tables.total.extend(_explained(timeline, objective))
+        tables.curve.extend(_curve(timeline, objective))
+        tables.intervals.extend(_intervals(timeline, objective))
+        tables.sums.extend(_sums(timeline, objective, whole.tokens))
     tables.concentration.extend(_concentration(whole))
     tables.prompts.extend(_prompts(whole))
     return tables
 
 
-class Line:
-    """Changes of one objective, and the number of steps of each interval."""
-
-    def __init__(self, points: Sequence[TrajectoryPoint], changes: Changes) -> None:
-        self.points, self.changes = points, changes
-        self.steps = np.diff([float(point.steps) for point in points])
-
-    def predicted(self, part: str) -> Rows:
-        """Return the prediction of each interval: of one step, times their number."""
-        if part == "weights":
-            return np.stack(self.changes.weights)
-        return np.asarray(self.changes.part(part) * self.steps[:, None])
-
-    def estimate(
-        self, total: np.ndarray, each: np.ndarray, where: slice = slice(None)
-    ) -> Estimate:
-        """Return a sum over the intervals `where` with the error of unmeasured steps.
-
-        `each` has the change by every measured step, or nothing for a prediction that
-        holds all steps.
-        """
-        variance, few = 0.0, math.inf
-        if each.size:
-            variance, few = variance_of_rest(each[:, 0], self.steps[where])
-        return over_folds(total, variance=variance, degrees_of_freedom=few)
-
-    def single_steps(self, part: str) -> np.ndarray:
-        """Return the change by every measured step; nothing for `weights`."""
-        return np.empty((0, 0)) if part == "weights" else self.changes.part(part)
-
-    def measured(self, first: int, last: int) -> Estimate:
-        """Return the measured change between two checkpoints, paired by prompt."""
-        if first == last:
-            return Estimate(0.0, 0.0, 0.0, 0.0, self.changes.effective[first], 0)
-        return _paired(self.changes.levels[first], self.changes.levels[last])
-
-
-def _paired(before: Linearised, after: Linearised) -> Estimate:
-    # Recorded responses with rewards may be to other prompts at another checkpoint.
-    prompts = np.union1d(before.prompt, after.prompt)
-    return (after.padded(prompts) - before.padded(prompts)).estimate()
-
-
-def _curve(line: Line, objective: str) -> Iterator[Level]:
-    for i, point in enumerate(line.points):
-        so_far = {
-            part: line.estimate(
-                line.predicted(part)[:i].sum(axis=0), line.single_steps(part), slice(i)
-            )
-            for part in ("updates", "weights")
-        }
+def _curve(timeline: Timeline, objective: str) -> Iterator[Level]:
+    for i, point in enumerate(timeline.points):
+        so_far = {part: timeline.so_far(part, i) for part in ("updates", "weights")}
         yield Level(
             checkpoint=point.name,
             step=point.steps,
             objective=objective,
-            **estimate_fields("value", line.changes.levels[i].estimate()),
-            **estimate_fields("change", line.measured(0, i)),
+            **estimate_fields("value", timeline.changes.levels[i].estimate()),
+            **estimate_fields("change", timeline.measured(0, i)),
             **estimate_fields("updates", so_far["updates"]),
             **estimate_fields("weights", so_far["weights"]),
-            prompts=line.changes.levels[i].prompt.size,
-            responses=line.changes.effective[i],
+            prompts=timeline.changes.levels[i].prompt.size,
+            responses=timeline.changes.effective[i],
         )
 
 
-def _intervals(line: Line, objective: str) -> Iterator[IntervalChange]:
-    for i, point in enumerate(line.points[:-1]):
+def _intervals(timeline: Timeline, objective: str) -> Iterator[IntervalChange]:
+    for i, point in enumerate(timeline.points[:-1]):
         assert point.influenced is not None
-        measured = line.measured(i, i + 1)
-        for part in (*line.changes.parts, "weights"):
-            predicted = line.predicted(part)[i]
-            single, here = line.single_steps(part), slice(i, i + 1)
+        measured = timeline.measured(i, i + 1)
+        for part in (*timeline.changes.parts, "weights"):
+            predicted = timeline.predicted(part)[i]
+            single, here = timeline.single_steps(part), slice(i, i + 1)
             difference = _NOT_KNOWN
             if part in ("updates", "weights"):
-                apart = predicted - line.changes.measured[i]
-                difference = line.estimate(apart, single, here)
+                apart = predicted - timeline.changes.measured[i]
+                difference = timeline.estimate(apart, single, here)
             yield IntervalChange(
                 checkpoint=point.name,
                 step=point.steps,
-                steps=int(line.steps[i]),
+                steps=int(timeline.steps[i]),
                 learning_rate=point.influenced.learning_rate,
                 objective=objective,
                 part=part,
-                **estimate_fields("predicted", line.estimate(predicted, single, here)),
+                **estimate_fields(
+                    "predicted", timeline.estimate(predicted, single, here)
+                ),
                 **estimate_fields("measured", measured),
                 **estimate_fields("difference", difference),
             )
 
 
-def _explained(line: Line, objective: str) -> Iterator[Explained]:
-    first, last = line.points[0], line.points[-1]
-    by_interval = line.changes.measured
-    measured = line.measured(0, len(line.points) - 1)
+def _explained(timeline: Timeline, objective: str) -> Iterator[Explained]:
+    first, last = timeline.points[0], timeline.points[-1]
+    by_interval = timeline.changes.measured
+    measured = timeline.measured(0, len(timeline.points) - 1)
     for prediction in ("updates", "weights"):
-        predicted, single = line.predicted(prediction), line.single_steps(prediction)
-        total = predicted.sum(axis=0)
-        covered = sum(
-            line.estimate(apart, single, slice(i, i + 1)).covers(0.0)
-            for i, apart in enumerate(predicted - by_interval)
+        predicted, single = (
+            timeline.predicted(prediction),
+            timeline.single_steps(prediction),
         )
+        total = predicted.sum(axis=0)
+        differences = [
+            timeline.estimate(apart, single, slice(i, i + 1))
+            for i, apart in enumerate(predicted - by_interval)
+        ]
         yield Explained(
             objective=objective,
             prediction=prediction,
             first=first.name,
             last=last.name,
             steps=last.steps - first.steps,
-            updates=len(line.steps),
-            **estimate_fields("predicted", line.estimate(total, single)),
+            updates=len(timeline.steps),
+            **estimate_fields("predicted", timeline.estimate(total, single)),
             **estimate_fields("measured", measured),
-            **estimate_fields("share", _share(line, total, single, measured)),
+            **estimate_fields("share", _share(timeline, total, single, measured)),
             **estimate_fields("slope", _slope(predicted, by_interval)),
             **estimate_fields("correlation", _correlation(predicted, by_interval)),
-            covered=covered,
+            # Without an interval, nothing is distinguished.
+            covered=sum(not (d.low > 0 or d.high < 0) for d in differences),
         )
 
 
 def _share(
-    line: Line, total: np.ndarray, single: np.ndarray, measured: Estimate
+    timeline: Timeline, total: np.ndarray, single: np.ndarray, measured: Estimate
 ) -> Estimate:
-    change = line.changes.measured.sum(axis=0)
+    change = timeline.changes.measured.sum(axis=0)
     # A share of a change that may be 0 can be any number.
     if any(e.covers(0.0) or math.isnan(e.low) for e in (measured, over_folds(change))):
         return _NOT_KNOWN
     # Numerator and denominator are on the same prompts: computed again together.
     variance, few = 0.0, math.inf
     if single.size:
-        variance, few = variance_of_rest(single[:, 0], line.steps)
+        variance, few = variance_of_rest(single[:, 0], timeline.steps)
         variance /= change[0] ** 2
     return over_folds(total / change, variance=variance, degrees_of_freedom=few)
 
@@ -214,18 +168,20 @@ def _correlation(predicted: Rows, measured: Rows) -> Estimate:
     )
 
 
-def _sums(line: Line, objective: str, tokens: dict[str, int]) -> Iterator[Summed]:
-    changes = line.changes
+def _sums(
+    timeline: Timeline, objective: str, tokens: dict[str, int]
+) -> Iterator[Summed]:
+    changes = timeline.changes
     rows = [("part", n, changes.part(n)) for n in changes.parts if n != "updates"]
     rows += [("kind", name, changes.kind(name)) for name in sorted(changes.kinds)]
     for by, name, single in rows:
-        total = (single * line.steps[:, None]).sum(axis=0)
+        total = (single * timeline.steps[:, None]).sum(axis=0)
         yield Summed(
             objective=objective,
             by=by,
             name=name,
             tokens=tokens[name] if by == "kind" else 0,
-            **estimate_fields("value", line.estimate(total, single)),
+            **estimate_fields("value", timeline.estimate(total, single)),
         )
 
 

@@ -21,7 +21,7 @@ from entrometer.experiments.token_influence.requests import FoldGradient, folded
 from entrometer.experiments.trajectory.config import TrajectoryConfig
 from entrometer.experiments.trajectory.requests import DisplacementProducts
 from entrometer.policy.checkpoint import read_schedule
-from entrometer.runs import present, update_path
+from entrometer.runs import update_path
 
 _LISTED = 4
 """Most names in a message."""
@@ -111,7 +111,7 @@ def _link(
 
 def _require_trajectory(paths: Sequence[Path]) -> None:
     """Raise unless these are checkpoints of a training that recorded its updates."""
-    runs = list(dict.fromkeys(path.resolve().parent for path in paths))
+    runs = list(dict.fromkeys(path.parent.resolve() for path in paths))
     if len(runs) > 1:
         raise InvalidValue(
             f"expected checkpoints of one training, got those of {len(runs)}: "
@@ -137,7 +137,8 @@ def _require_trajectory(paths: Sequence[Path]) -> None:
     missing = [
         path
         for path, update in zip(paths[:-1], updates, strict=True)
-        if not present(update)
+        # Not `present`: a manifest may list a file that was deleted since.
+        if not update.is_file()
     ]
     if missing:
         raise InvalidValue(

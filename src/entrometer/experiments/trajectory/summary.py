@@ -52,14 +52,11 @@ def _answers(tables: TrajectoryTables) -> Iterator[str]:
         by_updates, by_weights = (
             explained(tables, objective, x) for x in ("updates", "weights")
         )
-        measured = interval(
-            by_updates.measured, by_updates.measured_low, by_updates.measured_high
-        )
         # Reward is not known where nothing scores responses.
-        if measured == "not known":
+        if by_updates.measured != by_updates.measured:
             continue
         yield (
-            f"{_NAMES[objective]} {_way(by_updates)} by {measured} {unit} from "
+            f"{_NAMES[objective]} {_measured(by_updates)} {unit} from "
             f"{by_updates.first} to {by_updates.last}. The linear predictions of its "
             f"{by_updates.updates} recorded updates sum to {_predicted(by_updates)}"
             f"{_share(by_updates)}; along the differences of the weights they sum to "
@@ -67,10 +64,13 @@ def _answers(tables: TrajectoryTables) -> Iterator[str]:
         )
 
 
-def _way(row: Explained) -> str:
-    if row.measured_high < 0:
-        return "fell"
-    return "rose" if row.measured_low > 0 else "may not have changed: it changed"
+def _measured(row: Explained) -> str:
+    change, low, high = row.measured, row.measured_low, row.measured_high
+    if high < 0:
+        return f"fell by {interval(-change, -high, -low).replace('+', '')}"
+    if low > 0:
+        return f"rose by {interval(change, low, high).replace('+', '')}"
+    return f"may be unchanged: it changed by {interval(change, low, high)}"
 
 
 def _predicted(row: Explained) -> str:

@@ -2,8 +2,17 @@
 
 from entrometer.report.kinds import PageParts, Section
 from entrometer.report.trajectory.answer import answer
-from entrometer.report.trajectory.causes import draining_prompts, sums
-from entrometer.report.trajectory.curve import by_interval, curve, totals
+from entrometer.report.trajectory.causes import (
+    draining_prompts,
+    few_prompts,
+    sums,
+)
+from entrometer.report.trajectory.curve import (
+    agreements,
+    by_interval,
+    curve,
+    totals,
+)
 from entrometer.runs.tables.trajectory import TrajectoryTables
 
 PARTS = PageParts[TrajectoryTables](
@@ -14,11 +23,12 @@ PARTS = PageParts[TrajectoryTables](
             figures={"measured and predicted curve": curve},
             tables=(totals,),
         ),
-        Section("Step by step", figures={"predicted and measured": by_interval}),
         Section(
-            "What drained entropy",
-            figures={"sums by part and kind": sums},
-            tables=(draining_prompts,),
+            "Step by step",
+            figures={"predicted and measured": by_interval},
+            tables=(agreements,),
         ),
+        Section("Parts and tokens", figures={"sums by part and kind": sums}),
+        Section("Prompts", words=few_prompts, tables=(draining_prompts,)),
     ),
 )

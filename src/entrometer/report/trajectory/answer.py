@@ -31,8 +31,8 @@ def answer(run: TrajectoryRun) -> Answer | None:
         *_share_card(weights, "predicted along the weights' differences"),
         *_share_card(updates, "predicted by the recorded updates"),
     ]
-    way = _WAYS.get(direction(measured))
-    fell = f"{way} by {measured}" if way else f"changed by {measured}"
+    way = _WAYS.get(direction(measured), "changed")
+    fell = f"{way} by {_size(measured)}"
     text = (
         f"Entropy {fell} {NATS} from {updates.first} to {updates.last}; linear "
         f"predictions along the differences of the weights sum to "
@@ -61,6 +61,13 @@ def answer(run: TrajectoryRun) -> Answer | None:
         else "no change of entropy is distinguishable from 0"
     )
     return Answer(title, text, tuple(cards))
+
+
+def _size(change: Interval) -> Interval:
+    """Return the size of a change that is named as a fall."""
+    if change.high < 0:
+        return Interval(-change.value, -change.high, -change.low)
+    return change
 
 
 def _share_card(row: Explained, label: str) -> list[Card]:

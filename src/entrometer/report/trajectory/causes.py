@@ -6,7 +6,7 @@ from matplotlib.figure import Figure
 
 from entrometer.report import cells, draw
 from entrometer.report.compare.points import UNITS
-from entrometer.report.numbers import Interval
+from entrometer.report.numbers import Interval, number
 from entrometer.report.plot import Plot, RowsBySubject, by_subject, grouped
 from entrometer.report.style import BAR_LOOKS
 from entrometer.report.table import Table
@@ -96,6 +96,25 @@ def _draw(rows: dict[str, list[Summed]]) -> Figure:
         for ax, objective in zip(line, UNITS, strict=True):
             ax.set_xlabel(f"predicted change of {objective}, {UNITS[objective]}")
     return draw.with_legend(figure, len(rows) > 1)
+
+
+def few_prompts(runs: Sequence[TrajectoryRun]) -> str | None:
+    """Return how few of the training's prompts account for half of the drain."""
+    words = []
+    for run in runs:
+        for row in run.tables.concentration:
+            of = f"{run.name}: " if len(runs) > 1 else ""
+            drained = Interval.of(row, "drained")
+            words.append(
+                f"{of}{row.half:,} of the {row.prompts:,} prompts in the recorded "
+                f"updates account for half of what the batches drained: {drained} of "
+                f"{number(row.drain)} {UNITS['entropy']}, chosen by half of the "
+                "evaluation prompts and measured by the other half."
+                if row.half
+                else f"{of}No drain by the {row.prompts:,} prompts in the recorded "
+                "updates holds on held-out evaluation prompts."
+            )
+    return " ".join(words) or None
 
 
 def draining_prompts(runs: Sequence[TrajectoryRun]) -> Table | None:

@@ -115,23 +115,37 @@ def _draw_curve(ax: Axes, levels: Sequence[Level]) -> None:
 
 
 def totals(runs: Sequence[TrajectoryRun]) -> Table | None:
-    """Return the table of explained changes, in total and interval by interval."""
-    rows: RowsBySubject[Explained] | None = by_subject(
-        ((subject(run), row) for run in runs for row in run.tables.total), _MOST
-    )
+    """Return the table of changes from the first to the last checkpoint."""
+    rows = _explained(runs)
     if rows is None:
         return None
     return rows.table(
-        "Change from the first to the last checkpoint, predicted and measured; over "
-        "the intervals between checkpoints, the slope of measured on predicted "
-        "changes, their correlation, and how many differences contain 0; with 95% "
-        "intervals",
+        "Change from the first to the last checkpoint, predicted and measured, with "
+        "95% intervals: entropy in nats per token, reward per response",
         {
             "objective": cells.text("objective"),
             "prediction by": cells.text("prediction"),
             "predicted": cells.interval("predicted"),
             "measured": cells.interval("measured"),
             "share": cells.interval("share"),
+        },
+        3,
+    )
+
+
+def agreements(runs: Sequence[TrajectoryRun]) -> Table | None:
+    """Return the table of how well the changes of the intervals are predicted."""
+    rows = _explained(runs)
+    if rows is None:
+        return None
+    return rows.table(
+        "Over the intervals between checkpoints, the slope of measured on predicted "
+        "changes, their correlation, and how many predictions differ from the "
+        "measured change by no more than noise; with 95% intervals over evaluation "
+        "prompts",
+        {
+            "objective": cells.text("objective"),
+            "prediction by": cells.text("prediction"),
             "slope": cells.interval("slope"),
             "correlation": cells.interval("correlation"),
             "agree": lambda r: f"{r.covered} of {r.updates}",
@@ -140,12 +154,18 @@ def totals(runs: Sequence[TrajectoryRun]) -> Table | None:
     )
 
 
+def _explained(runs: Sequence[TrajectoryRun]) -> RowsBySubject[Explained] | None:
+    return by_subject(
+        ((subject(run), row) for run in runs for row in run.tables.total), _MOST
+    )
+
+
 def by_interval(runs: Sequence[TrajectoryRun]) -> Plot | None:
     """Return the plot of each interval's predicted against its measured change."""
     rows = by_subject(_predictions(runs), _MOST)
     if rows is None:
         return None
-    within = sum(row.difference_low <= 0 <= row.difference_high for row in rows.every)
+    within = sum(not _differs(row) for row in rows.every)
     return Plot(
         "trajectory-intervals",
         "Predicted and measured change of every interval",
@@ -173,6 +193,11 @@ def by_interval(runs: Sequence[TrajectoryRun]) -> Plot | None:
         ),
         draw=lambda: _draw_intervals(rows.drawn),
     )
+
+
+def _differs(row: IntervalChange) -> bool:
+    # An end that is NaN, because too few updates are measured, tells nothing.
+    return row.difference_low > 0 or row.difference_high < 0
 
 
 def _predictions(
