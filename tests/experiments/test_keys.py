@@ -1,12 +1,15 @@
 """What decides a result is in its name."""
 
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 import pytest
 
+from entrometer.errors import InvalidValue
 from entrometer.experiments.batches import draw as drawn
 from entrometer.experiments.config import ExperimentConfig
+from entrometer.experiments.inputs import require_same
 from entrometer.experiments.requests import Draw, Recorded, Step, Subject
 from entrometer.tasks import Problem, Score, register
 from entrometer.tasks import registry as tasks
@@ -98,3 +101,20 @@ def test_a_recorded_loss_whose_code_was_edited_is_another_step():
         return Step(subject=draw("cpu").subject, batch=batch, max_grad_norm=1.0).key
 
     assert len({key(), key(code="a"), key(code="b")}) == 3
+
+
+def test_a_run_is_the_same_whatever_the_order_of_its_checkpoints():
+    """A manifest sorts names as text: checkpoint-16 is before checkpoint-8 in it."""
+    now = {"checkpoints": {"checkpoint-8": "a", "checkpoint-16": "b"}}
+    now |= {"settings": {}, "problems": ""}
+    in_order = {"checkpoint-16": "b", "checkpoint-8": "a"}
+    require_same(Path("run"), {"checkpoints": in_order}, now)
+    copied = {"copy/1": "a", "copy/2": "b"}
+    require_same(Path("run"), {"checkpoints": copied}, now)
+    for other in (
+        {"checkpoint-8": "b", "checkpoint-16": "a"},
+        {"checkpoint-8": "a", "checkpoint-16": "c"},
+        {"checkpoint-8": "a"},
+    ):
+        with pytest.raises(InvalidValue, match="with which it started"):
+            require_same(Path("run"), {"checkpoints": other}, now)

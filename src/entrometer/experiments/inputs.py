@@ -52,7 +52,7 @@ def inputs(config: CheckpointConfig) -> dict[str, Any]:
 def require_same(run: Path, before: Mapping[str, Any], now: Mapping[str, Any]) -> None:
     """Raise if a run's checkpoints or problems are not those of its start, `before`."""
     was, are = before.get("checkpoints"), now["checkpoints"]
-    if isinstance(was, dict) and list(was.values()) != list(are.values()):
+    if isinstance(was, dict) and _differ(was, are):
         names = ", ".join(was), ", ".join(are)
         got = "other content under this name" if names[0] == names[1] else names[1]
         raise InvalidValue(
@@ -71,6 +71,14 @@ def require_same(run: Path, before: Mapping[str, Any], now: Mapping[str, Any]) -
             f"the run started (key {before.get('problems')}), got others (key "
             f"{now['problems']}); restore them, or choose another directory with --run"
         )
+
+
+def _differ(was: Mapping[str, str], are: Mapping[str, str]) -> bool:
+    # By name: a manifest sorts the names, in which checkpoint-10 is before checkpoint-8.
+    if was.keys() == are.keys():
+        return was != are
+    # Copies in other directories may have other names.
+    return sorted(was.values()) != sorted(are.values())
 
 
 def unsealed_inputs(config: CheckpointConfig) -> list[str]:

@@ -90,7 +90,9 @@ def _draw_curves(rows: dict[str, list[Level]]) -> Figure:
     for line, (name, levels) in zip(axes, rows.items(), strict=True):
         for ax, objective in zip(line, UNITS, strict=True):
             _draw_curve(ax, [row for row in levels if row.objective == objective])
-            ax.set_ylabel(f"{objective}, {UNITS[objective]}")
+            unit = UNITS[objective]
+            named = unit.startswith(objective)
+            ax.set_ylabel(unit if named else f"{objective}, {unit}")
             if len(rows) > 1:
                 ax.set_title(label(name, 50))
     for line in draw.labelled_lines(axes):
@@ -165,7 +167,11 @@ def by_interval(runs: Sequence[TrajectoryRun]) -> Plot | None:
     rows = by_subject(_predictions(runs), _MOST)
     if rows is None:
         return None
-    within = sum(not _differs(row) for row in rows.every)
+    words = []
+    for part, (title, _) in _LOOKS.items():
+        some = [row for row in rows.every if row.part == part]
+        within = sum(not _differs(row) for row in some)
+        words.append(f"{title}, {within} of {len(some)}")
     return Plot(
         "trajectory-intervals",
         "Predicted and measured change of every interval",
@@ -173,10 +179,9 @@ def by_interval(runs: Sequence[TrajectoryRun]) -> Plot | None:
         "entropy to the right and its measured change upwards, with 95% intervals; "
         "along the weights' differences on the left, by the recorded update on the "
         "right. On the diagonal a prediction is exact.",
-        caption=f"Of {len(rows.every)} predictions, {within} differ from the measured "
-        "change by no more than noise. Measured changes are differences of two fresh "
-        "samples, and their noise scatters points upwards and downwards."
-        + rows.omitted,
+        caption="Predictions that differ from the measured change by no more than "
+        f"noise: {'; '.join(words)}. Measured changes are differences of two fresh "
+        "samples, and their noise scatters points up and down." + rows.omitted,
         table=rows.table(
             "Change of entropy in each interval between checkpoints, in nats per "
             "token, with 95% intervals",
