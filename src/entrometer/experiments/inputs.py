@@ -74,7 +74,7 @@ def require_same(run: Path, before: Mapping[str, Any], now: Mapping[str, Any]) -
 
 
 def _differ(was: Mapping[str, str], are: Mapping[str, str]) -> bool:
-    # By name: a manifest sorts the names, in which checkpoint-10 is before checkpoint-8.
+    # By name: a manifest sorts them as text, checkpoint-10 before checkpoint-8.
     if was.keys() == are.keys():
         return was != are
     # Copies in other directories may have other names.
