@@ -7,19 +7,16 @@ import pytest
 from entrometer.experiments.run import run_experiment
 from entrometer.experiments.trajectory import TRAJECTORY
 from entrometer.experiments.trajectory.config import TrajectoryConfig
+from tests.experiments.conftest import ON_TOY
 
 
 @pytest.fixture(scope="session")
 def config(trained: Path) -> TrajectoryConfig:
     return TrajectoryConfig(
         checkpoints=tuple(str(trained / f"checkpoint-{n}") for n in range(4)),
-        policy="tiny",
-        task="toy-letters",
-        problems=16,
+        **ON_TOY,
         prompts=24,
         folds=4,
-        max_tokens=6,
-        format_weight=0.5,
         precision="float64",
         shard=12,
     )

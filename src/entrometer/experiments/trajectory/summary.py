@@ -10,7 +10,7 @@ from entrometer.runs.tables.trajectory import (
     Summed,
     TrajectoryTables,
 )
-from entrometer.text import interval
+from entrometer.text import interval, precision_text
 
 _UNITS = {"entropy": "nats per token", "reward": "per response"}
 _NAMES = {"entropy": "Entropy", "reward": "Expected reward"}
@@ -145,7 +145,7 @@ def _how(config: TrajectoryConfig, tables: TrajectoryTables) -> str:
         f"Measured at {len({row.checkpoint for row in tables.curve})} checkpoints on "
         f"the same {config.prompts} prompts of {config.task} with "
         f"{responses_in_words(config.responses)} each, in {config.folds} folds, in "
-        f"{config.precision}; intervals are {apart}."
+        f"{precision_text(config.precision)}; intervals are {apart}."
     )
 
 
