@@ -40,6 +40,16 @@ class Check:
         return f"{mark} {self.name}: {above}{self.value:.6g}{below}"
 
 
+def _finite(figures: Any) -> Any:
+    """Return figures with null for what is not a number: the checks name it."""
+    if isinstance(figures, dict):
+        return {name: _finite(x) for name, x in figures.items()}
+    if isinstance(figures, list | tuple):
+        return [_finite(x) for x in figures]
+    undefined = isinstance(figures, float) and not math.isfinite(figures)
+    return None if undefined else figures
+
+
 @dataclass(frozen=True)
 class Report:
     """Checks, and figures that have no limit."""
@@ -59,7 +69,7 @@ class Report:
                 "benchmark": name,
                 "holds": self.holds,
                 "checks": [check.as_json() for check in self.checks],
-                "figures": self.figures,
+                "figures": _finite(self.figures),
                 "seconds": round(seconds, 3),
                 "python": platform.python_version(),
                 "machine": platform.machine(),

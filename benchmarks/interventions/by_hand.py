@@ -143,6 +143,13 @@ def adaptive_bonus(
     return entropy_bonus(b, alpha=acting, low=low, high=high)
 
 
+def governor(
+    b: Batch, *, alpha: float, low: float, high: float, **state: float
+) -> Pulls:
+    # Its state decides the next step's strength, and not this step's loss.
+    return entropy_bonus(b, alpha=alpha, low=low, high=high)
+
+
 def high_entropy(b: Batch, *, rho: float, low: float, high: float) -> Pulls:
     h = np.sort(b.H[b.mask])
     at = (1 - rho) * (b.count - 1)
@@ -399,6 +406,7 @@ BY_HAND: dict[str, Callable[..., Pulls]] = {
     "entropy-bonus": entropy_bonus,
     "frontier": frontier,
     "gmpo": gmpo,
+    "governor": governor,
     "grpo": grpo,
     "gspo": gspo,
     "high-entropy": high_entropy,

@@ -128,3 +128,12 @@ def test_a_typo_exits_2_and_names_the_nearest_benchmark():
 def test_what_benchmarks_are_made_of_is_not_one(name):
     assert name not in command.names()
     assert "oracle" in command.names()
+
+
+def test_undefined_figures_are_null():
+    report = Report(
+        [Check("error", math.nan, at_most=1.0)], {"rows": [{"x": math.inf}]}
+    )
+    found = json.loads(report.as_json("fake", 0.0))
+    assert found["figures"] == {"rows": [{"x": None}]}
+    assert found["holds"] is False
