@@ -36,7 +36,7 @@ def main() -> None:
     """Print the page."""
     print(HEAD)
     own = distribution(PACKAGE)
-    extras = own.metadata.get_all("Provides-Extra") or []
+    extras = set(own.metadata.get_all("Provides-Extra") or []) - {"all"}
     seen = {canonicalize_name(PACKAGE)}
     marked: list[str] = []
     for extra in ("", *sorted(extras, key=lambda name: (name in TOOLS, name))):

@@ -58,6 +58,21 @@ def test_a_verb_that_fails_ends_it(said, tmp_path, monkeypatch):
     assert list(said) == ["train"]
 
 
+def test_missing_packages_are_named_before_the_training(
+    said, tmp_path, monkeypatch, capsys
+):
+    absent = {"jinja2", "matplotlib"}
+    monkeypatch.setattr(
+        demo, "find_spec", lambda name: None if name in absent else object()
+    )
+    assert main(["demo", "--run", str(tmp_path / "demo")]) == 2
+    assert capsys.readouterr().err == (
+        "entrometer demo: needs jinja2, matplotlib, not installed; "
+        "pip install 'entrometer[all]'\n"
+    )
+    assert not said
+
+
 def test_the_commands_are_understood(tmp_path, capsys):
     """`--print-config` reads every setting and does nothing."""
     (first, *_) = demo._commands(Demo(run=tmp_path), tmp_path / "report.html")

@@ -8,6 +8,7 @@ from importlib import import_module
 from entrometer.errors import EntrometerError, nearest_name
 from entrometer.experiments.experiment import experiment, experiment_names
 from entrometer.text import plain
+from entrometer.version import __version__
 
 VERBS = {
     "demo": "See it in minutes: train a tiny policy, evaluate, diagnose, report.",
@@ -47,6 +48,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     names = [*VERBS, *experiment_names()]
     if verb in ("-h", "--help"):
         print(_help())
+        return 0
+    if verb == "--version":
+        print(f"entrometer {__version__}")
         return 0
     if verb not in names:
         near = nearest_name(verb, names)
@@ -96,6 +100,6 @@ def _help() -> str:
             "",
             *(f"  {name:<{width}}{lines[name]}" for name in order),
             "",
-            "entrometer VERB --help lists the settings.",
+            "entrometer VERB --help lists the settings; --version prints the version.",
         ]
     )

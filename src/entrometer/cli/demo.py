@@ -5,6 +5,7 @@ import sys
 from collections.abc import Sequence
 from contextlib import redirect_stdout
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 
 from entrometer.cli import main
@@ -14,6 +15,12 @@ from entrometer.text import plain, print_json
 
 STEPS, MEASURED = 8, 4
 """Dr-GRPO steps, and the one whose checkpoint is measured."""
+
+_NEEDED = (
+    *("accelerate", "datasets", "jinja2", "math_verify", "matplotlib"),
+    *("reasoning_gym", "trl"),
+)
+"""Packages of the extras that the verbs of the demo import, each at its own time."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,6 +50,13 @@ def run(arguments: Sequence[str]) -> int:
         raise InvalidValue(
             f"{command.run} already exists; resume it with --resume, or choose another "
             "directory with --run"
+        )
+    # The report comes last: without this check, a missing package would be found only
+    # after the training and the measurement.
+    missing = [name for name in _NEEDED if find_spec(name) is None]
+    if missing:
+        raise InvalidValue(
+            f"needs {', '.join(missing)}, not installed; pip install 'entrometer[all]'"
         )
     import torch
 
