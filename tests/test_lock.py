@@ -19,6 +19,9 @@ LOCKS = {
     "tests/conformance/torchtitan.lock": "tests/conformance/torchtitan.txt",
     "tests/importers/deepspeed.lock": "tests/importers/deepspeed.txt",
 }
+RELEASE = ".github/release.lock"
+"""What .ci/build installs: named packages with all that they need."""
+
 NOT_LOCKED = {"torch"}
 """The build that fits the machine is the user's choice."""
 
@@ -40,7 +43,7 @@ def pins(path: str) -> dict[str, str]:
     return {canonicalize_name(r.name): str(r.specifier) for r, _ in entries(path)}
 
 
-@pytest.mark.parametrize("lock", LOCKS)
+@pytest.mark.parametrize("lock", [*LOCKS, RELEASE])
 def test_every_locked_package_has_its_sha256(lock):
     for requirement, hashes in entries(lock):
         assert hashes, requirement
@@ -52,6 +55,18 @@ def test_the_lock_has_exactly_the_pinned_versions(lock, versions):
     expected = {n: v for n, v in pins(versions).items() if n not in NOT_LOCKED}
     assert pins(lock) == expected, "run `make lock`"
     assert all(re.fullmatch("==[^,*]+", pin) for pin in expected.values())
+
+
+def test_the_lock_of_a_release_has_its_tools_and_the_pinned_versions():
+    locked, shared = pins(RELEASE), pins("constraints.txt")
+    assert pins(".github/release.txt").items() <= locked.items(), "run `make lock`"
+    both = locked.keys() & shared.keys()
+    assert {n: locked[n] for n in both} == {n: shared[n] for n in both}
+    # What the project is built with.
+    for text in PROJECT["build-system"]["requires"]:
+        assert canonicalize_name(Requirement(text).name) in locked
+    installs = re.findall(r"pip install .*", (ROOT / ".ci/build").read_text())
+    assert installs == [f"pip install --quiet --require-hashes -r {RELEASE}"]
 
 
 def test_the_lock_has_every_dependency_and_extra_of_the_project():
@@ -84,7 +99,7 @@ def test_the_lock_was_made_with_what_torch_itself_requires():
     assert set(said["requires-dist"]) == {n for n in needed if not CUDA.match(n)}
 
 
-@pytest.mark.parametrize("lock", LOCKS)
+@pytest.mark.parametrize("lock", [*LOCKS, RELEASE])
 def test_the_lock_names_no_index(lock):
     assert "://" not in (ROOT / lock).read_text()
 

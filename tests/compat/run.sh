@@ -1,20 +1,22 @@
 #!/usr/bin/env bash
-# The core tests with the oldest versions that are allowed, or with the newest there are.
+# The core tests with the oldest versions that are allowed, with those of constraints.txt,
+# or with the newest there are.
 #
-#   tests/compat/run.sh oldest|newest [TEST...]
+#   tests/compat/run.sh oldest|pinned|newest [TEST...]
 #
 #   PYTHON  python to make the environment with (default: python)
-#   TORCH   what to install first (default: torch, which oldest.txt pins for `oldest`)
-#   VENV    where the environment is made (default: .venv-oldest or .venv-newest)
+#   TORCH   what to install first (default: torch, of the version that a constraint names)
+#   VENV    where the environment is made (default: .venv-oldest, -pinned or -newest)
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 
 which=${1:-}
 case $which in
 oldest) constraints=(-c tests/compat/oldest.txt) ;;
+pinned) constraints=(-c constraints.txt) ;;
 newest) constraints=(--upgrade) ;;
 *)
-    echo "expected oldest or newest, got '$which'; name one of them" >&2
+    echo "expected oldest, pinned or newest, got '$which'; name one of them" >&2
     exit 2
     ;;
 esac
