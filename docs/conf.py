@@ -35,8 +35,9 @@ myst_heading_anchors = 3
 html_theme = "furo"
 html_title = "Entrometer"
 html_static_path = ["_static"]
-# A finished page, as it is: `entrometer demo` writes it.
-html_extra_path = ["example-diagnosis.html"]
+# Copied as they are: a page that `entrometer demo` wrote, and the list of pages for
+# language models, which links to the Markdown that Sphinx copies to _sources.
+html_extra_path = ["example-diagnosis.html", "llms.txt"]
 html_css_files = ["test.css"]
 
 autodoc_member_order = "bysource"
