@@ -18,7 +18,7 @@ def test_the_first_step_begins_the_averages():
     after = dict(intervention("governor:target=0.4").adapted(0.5).settings)
     e = math.log(0.4 / 0.5)
     assert after["fast"] == after["slow"] == 0.5
-    assert after["base"] == pytest.approx(0.03 * math.exp(0.25 * e))
+    assert after["base"] == pytest.approx(0.04 * math.exp(0.2 * e))
     assert after["alpha"] == pytest.approx(after["base"] * math.exp(3 * e))
 
 
@@ -28,7 +28,7 @@ def test_a_falling_entropy_counts_as_lower_than_it_is():
     # Averages of .48 and .524, three steps apart: .48 - 2 x .044 / 3.
     assert (after["fast"], after["slow"]) == pytest.approx((0.48, 0.524))
     e = math.log(0.4 / (0.48 - 2 * 0.044 / 3))
-    assert after["base"] == pytest.approx(0.05 * math.exp(0.25 * e))
+    assert after["base"] == pytest.approx(0.05 * math.exp(0.2 * e))
     assert after["alpha"] == pytest.approx(after["base"] * math.exp(3 * e))
 
 
@@ -45,10 +45,10 @@ def test_averages_of_a_straight_course_are_three_steps_apart(lag):
     ("text", "entropy", "alpha"),
     [
         # Limited to a factor of e^0.7, below the target and above it.
-        ("governor", 0.01, 0.03 * math.exp(0.7 * 3.25)),
-        ("governor", 3.0, 0.03 * math.exp(-0.7 * 3.25)),
-        # Falling to below 0 in ten steps.
-        ("governor:fast=0.3,slow=0.6", 0.3, 0.03 * math.exp(0.7 * 3.25)),
+        ("governor", 0.01, 0.04 * math.exp(0.7 * 3)),
+        ("governor", 3.0, 0.04 * math.exp(-0.7 * 3)),
+        # Falling to below 0 in three steps.
+        ("governor:fast=0.3,slow=0.9", 0.3, 0.04 * math.exp(0.7 * 3)),
         ("governor:base=0.9", 0.01, 1.0),
         ("governor:base=0.001", 3.0, 0.001 * math.exp(-0.7 * 3)),
         # Entropy rises by 0.04 per step, more than a tenth of the target.

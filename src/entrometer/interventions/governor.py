@@ -27,9 +27,13 @@ def _next_settings(settings: dict[str, float], entropy: float) -> dict[str, floa
     # Where that is negative, any fraction of the target has the largest error.
     ahead = max(fast + s["lead"] * change, 0.1 * target)
     error = math.log(target / ahead)
-    error = min(max(error, -_LARGEST_ERROR), _LARGEST_ERROR)
-    base = s["base"] * math.exp(s["integral"] * error)
+    base = s["base"]
+    # Far from the target the gain alone acts: an integral of the way there would
+    # overshoot.
+    if abs(error) < _LARGEST_ERROR:
+        base *= math.exp(s["integral"] * error)
     base = min(max(base, s["smallest"]), s["largest"])
+    error = min(max(error, -_LARGEST_ERROR), _LARGEST_ERROR)
     alpha = min(base * math.exp(s["gain"] * error), s["largest"])
     if change > s["rise"] * target:
         alpha = 0.0
@@ -47,12 +51,12 @@ def governor(
     *,
     target: float = 0.3,
     alpha: float = 0.01,
-    base: float = 0.03,
+    base: float = 0.04,
     fast: float = 0.0,
     slow: float = 0.0,
     gain: float = 3.0,
-    integral: float = 0.25,
-    lead: float = 10.0,
+    integral: float = 0.2,
+    lead: float = 3.0,
     rise: float = 0.1,
     decay: float = 1.0,
     smallest: float = 1e-3,
@@ -67,10 +71,11 @@ def governor(
     $e = \log(\text{target}/(h + \text{lead}\cdot\dot h))$, limited to a factor of 2,
     $$b \leftarrow b\,e^{\text{integral}\cdot e},\qquad
       \alpha = b\,e^{\text{gain}\cdot e},$$
-    both at most `largest`, $b$ (`base`) at least `smallest`, and $\alpha = 0$ while
-    entropy rises by more than `rise` of the target per step. In logarithms, because
-    the strength that holds an entropy changes by orders of magnitude during a training.
-    `lead` accounts for momentum: with $\beta_1 = 0.9$ a step still acts about ten steps
-    later. The target falls by the factor `decay` after each step.
+    both at most `largest`, $b$ (`base`) at least `smallest` and constant while the
+    error is at its limit, and $\alpha = 0$ while entropy rises by more than `rise` of
+    the target per step. In logarithms, because the strength that holds an entropy
+    changes by orders of magnitude during a training. `lead` accounts for momentum,
+    through which past steps still act. The target falls by the factor `decay` after
+    each step.
     """
     return entropy_bonus(tables, alpha=alpha, low=low, high=high)
