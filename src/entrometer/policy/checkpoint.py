@@ -31,6 +31,8 @@ _SETTINGS = (
     *("tokenizer_config.json", "vocab.json"),
 )
 
+_TRAINER_STATE = "trainer_state.json"
+
 _COPY_AGAIN = "Copy the whole directory again."
 
 
@@ -64,14 +66,14 @@ def load_checkpoint(
     group reads and holds some rows of everything.
     """
     path = local_directory(Path(path).expanduser())
-    if not (path / "trainer_state.json").is_file():
+    if not (path / _TRAINER_STATE).is_file():
         raise SourceNotFound(
             f"{path / 'trainer_state.json'}: no such file, so this is not a Trainer's "
             "checkpoint, or not all of it. Name a directory `checkpoint-N`, or use "
             "`load_policy` for weights alone."
         )
     policy = load_policy(path, base=base, precision=precision, device=device, mesh=mesh)
-    step = _global_step(path / "trainer_state.json")
+    step = _global_step(path / _TRAINER_STATE)
     optimizer = read_optimizer_state(path / "optimizer.pt", policy.model)
     if optimizer.state.step > step:
         raise UnreadableSource(
@@ -108,17 +110,24 @@ def read_schedule(path: Path | str) -> Schedule:
     """Return a checkpoint's step, learning rate and momentum, without its model."""
     path = local_directory(Path(path).expanduser())
     settings = read_settings(path / "optimizer.pt")
-    step = _global_step(path / "trainer_state.json")
+    step = _global_step(path / _TRAINER_STATE)
     return Schedule(step, settings.learning_rate, settings.betas[0])
 
 
 def read_progress(path: Path | str) -> float:
     """Return the share of all training steps taken; 0 if their number is not stored."""
-    file = local_directory(Path(path).expanduser()) / "trainer_state.json"
+    total = read_total_steps(path)
+    file = local_directory(Path(path).expanduser()) / _TRAINER_STATE
+    return min(1.0, _global_step(file) / total) if total else 0.0
+
+
+def read_total_steps(path: Path | str) -> int:
+    """Return how many steps the training of a checkpoint has; 0 if not stored."""
+    file = local_directory(Path(path).expanduser()) / _TRAINER_STATE
     steps = read_json(file).get("max_steps")
     if not isinstance(steps, int) or isinstance(steps, bool) or steps < 1:
-        return 0.0
-    return min(1.0, _global_step(file) / steps)
+        return 0
+    return steps
 
 
 def weights_key(checkpoint: Path | str, base: str | Path | None) -> str:

@@ -167,6 +167,14 @@ def test_an_adaptive_loss_changes_its_strength_at_each_step(tables):
     assert len({r.settings for r in rows}) == len(rows)
 
 
+def test_a_schedule_goes_by_the_steps_of_the_whole_training(config, trained):
+    """Of 3 steps 2 are done; a fork of 4 more makes it 6, one of 1 leaves it 3."""
+    assert [plan(replace(config, steps=n, halvings=0))[0].total for n in (1, 4)] == [
+        3,
+        6,
+    ]
+
+
 def test_seeds_have_other_prompts_and_losses_have_the_same(config):
     (point,) = plan(config)
     draws = {(str(r.loss), r.seed): r.continuation.draws for r in point.evaluated}

@@ -19,7 +19,7 @@ from entrometer.experiments.fork.config import ForkConfig
 from entrometer.experiments.fork.requests import TABLES, Continuation
 from entrometer.experiments.requests import Draw, Forward, Request, Subject
 from entrometer.interventions import PLAIN, Intervention, intervention
-from entrometer.policy.checkpoint import read_progress, read_schedule
+from entrometer.policy.checkpoint import read_schedule, read_total_steps
 from entrometer.runs import response_seeds
 
 
@@ -53,8 +53,8 @@ class CheckpointPlan:
     subject: Subject
     rounds: tuple[tuple[Draw, ...], ...]
     """Problems and seeds of each round of sampling, by seed."""
-    progress: tuple[float, float]
-    """Fraction of the training that is done, and by each further step."""
+    total: int
+    """Steps of the whole training, the continuation included."""
     losses: tuple[Intervention, ...]
     """All losses; plain is the first."""
     config: ForkConfig = field(repr=False)
@@ -100,8 +100,7 @@ class CheckpointPlan:
             max_grad_norm=self.config.max_grad_norm,
             loss=loss.text,
             code=loss.remedy.code,
-            first=self.steps,
-            progress=self.progress,
+            total=self.total,
         )
         after = continuation.after()
         draws = evaluation(self.config, after)
@@ -142,14 +141,14 @@ def _checkpoint(
     subject = subject_of(config, path)
     steps, learning_rate, _ = read_schedule(path)
     require_rates(path, learning_rate, [learning_rate])
-    progress = read_progress(path)
     return CheckpointPlan(
         name=name,
         steps=steps,
         learning_rate=learning_rate,
         subject=subject,
         rounds=tuple(_rounds(config, subject, seed) for seed in range(config.seeds)),
-        progress=(progress, progress / steps if steps else 0.0),
+        # A continuation that goes beyond the end makes the training longer.
+        total=max(read_total_steps(path), steps + config.steps),
         losses=losses,
         config=config,
         going_on=(losses,),

@@ -66,11 +66,8 @@ class Continuation(Request):
     """Intervention with all its settings, as it is at the first step."""
     code: str = ""
     """Content key of the loss's function if a user wrote it."""
-    first: int
-    """Optimizer steps of the training before the whole continuation."""
-    progress: tuple[float, float] = (0.0, 0.0)
-    """Fraction of the training that is done before the continuation, and by each of its
-    steps; for a loss with a schedule."""
+    total: int
+    """Steps of the whole training, over which a loss with a schedule changes."""
 
     # Sampling, a forward pass, and the gradient.
     forwards = 2.0 + 1.0 + 2.2
@@ -146,10 +143,9 @@ class Continuation(Request):
         surplus = None
         if "concentration" in chosen.remedy.needs:
             surplus = passes.concentration(at.policy, part.rollouts).surplus
-        start, per_step = self.progress
         # A loss that draws is seeded by the number of the step, as in a training.
         tables = part.tables(here, old, concentration=surplus, seed=at.step + 1)
-        return replace(tables, progress=start + per_step * (at.step - self.first))
+        return replace(tables, progress=at.step / self.total)
 
     def apply(self, checkpoint: Checkpoint, store: Path) -> Checkpoint:
         """Return the checkpoint with the parameters and moments after all steps."""
