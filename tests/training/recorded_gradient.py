@@ -29,6 +29,8 @@ def recorded_tables(batch: UpdateBatch, *, seed: int, progress: float) -> TokenT
         mask=table(batch.counted).bool(),
         group=torch.tensor(batch.group),
         length_limit=batch.settings.max_tokens,
+        S_engine=None if batch.S_engine is None else table(batch.S_engine),
+        S_ref=None if batch.S_ref is None else table(batch.S_ref),
         seed=seed,
         progress=progress,
     )

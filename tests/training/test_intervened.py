@@ -379,13 +379,71 @@ def test_a_name_that_is_not_known_is_refused_with_the_nearest(tmp_path):
         make_trainer(Trainer, tmp_path, 1, keywords={"intervention": "dr-gpro"})
 
 
+def test_a_table_that_no_training_has_is_refused():
+    with pytest.raises(
+        InvalidValue, match=r"got 'frontier', which needs .*'influence'"
+    ):
+        trainable("frontier")
+
+
+class Mismatched(Trainer):
+    """Responses as if an engine in other numerics had drawn them."""
+
+    def tables(self):
+        return super().tables() | {"S_engine"}
+
+    def _generate_and_score_completions(self, inputs):
+        output = super()._generate_and_score_completions(inputs)
+        S = output["old_per_token_logps"]
+        noise = torch.randn(S.shape, generator=torch.Generator().manual_seed(5))
+        return output | {"sampling_per_token_logps": S + 0.2 * noise}
+
+
 @pytest.mark.parametrize(
-    ("text", "table"),
+    ("text", "kind"),
     [
-        *(("frontier", "influence"), ("tis", "S_engine"), ("mis:most=9", "S_engine")),
-        *(("icepop", "S_engine"), ("kl-reference", "S_ref")),
+        # Form 3 is an exponential of the distance, which is large on this training.
+        ("kl-reference:beta=0.5,form=2", Trainer),
+        ("tis:cap=1.1", Mismatched),
+        ("icepop:least=0.9,most=1.2", Mismatched),
+        ("mis:most=1.1", Mismatched),
+        ("dppo-engine:low=0.02,high=0.02", Mismatched),
     ],
 )
-def test_a_table_that_no_training_has_is_refused(text, table):
-    with pytest.raises(InvalidValue, match=f"got '{text}', which needs .*'{table}'"):
-        trainable(text)
+def test_log_probs_of_an_engine_and_of_a_reference_reach_the_loss(tmp_path, text, kind):
+    """Of the second round of sampling, after the policy has left the reference."""
+    with torch.random.fork_rng(devices=[]):
+        train(
+            make_trainer(
+                kind,
+                tmp_path,
+                5,
+                [Recorder()],
+                keywords={"base": "tiny", "intervention": text},
+                max_grad_norm=0.0,
+            )
+        )
+    expected = recorded_gradient(tmp_path, 5, intervention(text), steps=5)
+    found = trained_gradient(tmp_path, 5)
+    assert distance(found, expected) < 1e-5
+    plain = recorded_gradient(tmp_path, 5, intervention("dr-grpo"), steps=5)
+    assert distance(found, plain) > 0.01
+
+
+def test_the_reference_is_the_policy_that_dr_grpo_began_with(tmp_path):
+    with torch.random.fork_rng(devices=[]):
+        train(trainer_of(tmp_path, 5, "kl-reference"))
+    batch = read_update(update_path(tmp_path, 5))
+    policy = load_checkpoint(tmp_path / "checkpoint-0").policy
+    S = passes.forward(policy, recorded_rollouts(batch)).S
+    counted = np.concatenate(batch.counted)
+    np.testing.assert_allclose(
+        np.concatenate(batch.S_ref)[counted], S[counted], rtol=1e-4, atol=1e-5
+    )
+    now = np.concatenate(batch.S)[counted]
+    assert np.abs(now - S[counted]).max() > 0.01
+
+
+def test_a_trainer_without_the_log_probs_says_how_to_get_them(tmp_path):
+    with pytest.raises(InvalidValue, match=r"'S_engine'.*sample with vLLM"):
+        make_trainer(Trainer, tmp_path, 1, keywords={"intervention": "tis"})

@@ -7,6 +7,7 @@ from collections import Counter
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 
@@ -378,3 +379,11 @@ def test_they_are_named_for_what_they_judge():
     task = Letters()
     functions = reward_functions(task, task.problems(Split.TRAIN, 1))
     assert [function.__name__ for function in functions] == ["answer", "format"]
+
+
+def test_a_loss_that_reads_the_engines_log_probs_has_those_of_the_sampling(tmp_path):
+    train(replace(CONFIG, intervention="tis", steps=1), tmp_path / "run")
+    update = read_update(update_path(tmp_path / "run", 1))
+    apart = np.concatenate(update.S_engine) - np.concatenate(update.S_old)
+    # Token by token with a cache, against whole responses at once.
+    assert 0 < np.abs(apart).max() < 1e-4

@@ -17,6 +17,7 @@ from entrometer.training.trainable import (
     require_complete_window,
     require_lookahead_supported,
     require_plain_loss,
+    require_tables,
     trainable,
 )
 from entrometer.training.update_tables import (
@@ -71,8 +72,16 @@ class Intervened(Instrumented):
         if intervention is not None:
             self._intervene(trainable(intervention))
 
+    def tables(self) -> set[str]:
+        """Return the optional tables of `TokenTables` that the trainer has."""
+        # A `rollout_func` may return no log-probs: then the first update says so.
+        engine = self.use_vllm or self.rollout_func is not None
+        have = {"S_ref": self.beta != 0.0, "S_engine": engine, "concentration": True}
+        return {name for name, has in have.items() if has}
+
     def _intervene(self, chosen: Intervention) -> None:
-        require_plain_loss(self)
+        require_plain_loss(self, chosen)
+        require_tables(chosen, self.tables())
         trl_clip = {"low": self.epsilon_low, "high": self.epsilon_high}
         if chosen.name == PLAIN and dict(chosen.settings) == trl_clip:
             return

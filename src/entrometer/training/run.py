@@ -44,7 +44,7 @@ from entrometer.training.processes import (
     shared_arguments,
 )
 from entrometer.training.recorder import Recorder
-from entrometer.training.sampling import RolloutsWithTool
+from entrometer.training.sampling import OwnRollouts
 from entrometer.training.trackers import Progress, ShowProgress, trackers, without_bars
 from entrometer.training.trainable import (
     needs_lookahead,
@@ -217,6 +217,14 @@ def make_trainer(
     """Return the trainer of a run, with its instruments."""
     problems = task.problems(Split.TRAIN, config.problems)
     tool = tool_of(task, problems)
+    needs = trainable(config.intervention).remedy.needs
+    if tool is not None and "S_engine" in needs:
+        raise InvalidValue(
+            f"expected an intervention that reads no log-probs of an engine for the "
+            f"task {config.task!r}, whose tool writes a part of the responses, got "
+            f"{config.intervention!r}; take another one, or another task"
+        )
+    own = OwnRollouts(tool, keep_logprobs="S_engine" in needs)
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "You are using 'rollout_func'", UserWarning)
         trainer = Trainer(
@@ -225,7 +233,8 @@ def make_trainer(
             args=_arguments(config, run),
             train_dataset=prompt_table(task, problems),
             reward_funcs=list(reward_functions(task, problems)),
-            rollout_func=None if tool is None else RolloutsWithTool(tool),
+            # Otherwise TRL samples.
+            rollout_func=own if tool is not None or own.keep_logprobs else None,
             instruments=_instruments(config, task, policy),
             base=config.policy,
             intervention=config.intervention,

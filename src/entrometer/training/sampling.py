@@ -1,4 +1,4 @@
-"""Sampling of a trainer's model by this package, for tasks whose tool replies."""
+"""Sampling of a trainer's model by this package, as a `rollout_func` of TRL."""
 
 from collections import OrderedDict
 from collections.abc import Iterator
@@ -39,17 +39,20 @@ def evaluating(policy: Policy) -> Iterator[None]:
 
 
 @dataclass(frozen=True)
-class RolloutsWithTool:
-    """A `rollout_func` of TRL that draws as `sample` does, with a tool's replies.
+class OwnRollouts:
+    """A `rollout_func` of TRL that draws as `sample` does.
 
     Rows of the training set name their problem in the column `problem`.
     """
 
-    tool: Tool
+    tool: Tool | None = None
+    """Replies in the middle of responses."""
+    keep_logprobs: bool = False
+    """Whether to return the log-probs of the sampling itself, as an engine's."""
 
     def __call__(self, prompts: list[str], trainer: Any) -> dict[str, Any]:
         """Return the tokens of one response to each prompt, and who wrote them."""
-        policy = trained_policy(trainer, "a task with a tool")
+        policy = trained_policy(trainer, "sampling by this package")
         tokens = [policy.tokenizer(prompt)["input_ids"] for prompt in prompts]
         # From torch's generator, as TRL's own sampling: checkpoints have its state, and
         # its seed differs between processes.
@@ -64,12 +67,13 @@ class RolloutsWithTool:
                 max_tokens=trainer.max_completion_length,
                 seed=seeds,
                 tool=self.tool,
+                keep_logprobs=self.keep_logprobs,
             )
+        drawn = rollouts.engine_logprobs
         every = [np.ones(n, np.bool_) for n in rollouts.full_length]
         return {
             "prompt_ids": tokens,
             "completion_ids": [t.tolist() for t in rollouts.response_tokens],
-            # Of an inference engine; these tokens are the policy's own.
-            "logprobs": None,
+            "logprobs": drawn and [x.tolist() for x in drawn],
             "env_mask": [m.astype(int).tolist() for m in rollouts.written or every],
         }

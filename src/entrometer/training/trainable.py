@@ -1,12 +1,13 @@
 """Which interventions a trainer can run, and the settings that they require."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from entrometer.errors import InvalidValue
 from entrometer.interventions import Intervention, intervention
 
-_AVAILABLE_TABLES = ("concentration",)  #: Optional tables that a trainer can compute.
+_AVAILABLE_TABLES = ("concentration", "S_engine", "S_ref")
+"""Optional tables that a trainer can have."""
 
 _PLAIN_LOSS: Mapping[str, Any] = {
     "loss_type": "dr_grpo",
@@ -26,7 +27,7 @@ _PLAIN_LOSS: Mapping[str, Any] = {
 
 
 def trainable(text: str) -> Intervention:
-    """Parse an intervention; raise if it needs tables that training does not have."""
+    """Parse an intervention; raise if it needs tables that no training has."""
     chosen = intervention(text)
     missing = chosen.remedy.lacks(_AVAILABLE_TABLES)
     if missing:
@@ -41,7 +42,8 @@ def trainable(text: str) -> Intervention:
 def needs_lookahead(chosen: Intervention, micro_batch: int) -> bool:
     """Whether the loss of a micro-batch depends on the others of its update."""
     fits = chosen.micro_batch > 0 and micro_batch % chosen.micro_batch == 0
-    return bool(chosen.remedy.needs) or not (chosen.remedy.by_token or fits)
+    measured = "concentration" in chosen.remedy.needs
+    return measured or not (chosen.remedy.by_token or fits)
 
 
 def require_lookahead_supported(
@@ -55,17 +57,34 @@ def require_lookahead_supported(
             "tested; change the launch config, or set micro_batch=N with N the "
             "responses per micro-batch"
         )
-    if fsdp and chosen.remedy.needs:
+    if fsdp and "concentration" in chosen.remedy.needs:
         raise InvalidValue(
             f"expected every process to hold the complete head for {str(chosen)!r}, "
-            f"which needs the table {chosen.remedy.needs[0]!r}, got FSDP; train on one "
-            "process or with data parallelism, or take another intervention"
+            "which needs the table 'concentration', got FSDP; train on one process or "
+            "with data parallelism, or take another intervention"
         )
 
 
-def require_plain_loss(trainer: Any) -> None:
+def require_tables(chosen: Intervention, available: Collection[str]) -> None:
+    """Raise if an intervention reads a table that this trainer does not have."""
+    how = {
+        "S_ref": "set beta above 0, so that TRL computes them (its own penalty is not "
+        "added)",
+        "S_engine": "sample with vLLM, or with a rollout_func that returns them",
+    }
+    for name in chosen.remedy.lacks(available):
+        raise InvalidValue(
+            f"expected a trainer with the log-probs {name!r}, which {str(chosen)!r} "
+            f"reads, got one without; {how[name]}, or take another intervention"
+        )
+
+
+def require_plain_loss(trainer: Any, chosen: Intervention) -> None:
     """Raise if TRL's arguments change the loss from plain Dr-GRPO, or add terms."""
     wrong = [k for k, v in _PLAIN_LOSS.items() if getattr(trainer.args, k, v) != v]
+    if "S_ref" in chosen.remedy.needs:
+        # TRL computes the reference's log-probs then; its loss is not used.
+        wrong = [name for name in wrong if name != "beta"]
     if trainer.use_vllm and trainer.vllm_importance_sampling_correction:
         wrong.append("vllm_importance_sampling_correction")
     if trainer.aux_loss_enabled:

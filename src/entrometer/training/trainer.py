@@ -3,8 +3,9 @@
 import json
 import logging
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +15,10 @@ from torch.distributed.checkpoint.state_dict import get_optimizer_state_dict
 from transformers import TrainerCallback
 from transformers.trainer_utils import rotate_checkpoints
 from trl import GRPOTrainer
-from trl.trainer.utils import RepeatSampler
+from trl.trainer.utils import RepeatSampler, add_fused_lm_head
 
 from entrometer.errors import InvalidValue
+from entrometer.policy import Policy, load_policy
 from entrometer.runs import (
     apply_umask,
     checkpoints,
@@ -28,6 +30,7 @@ from entrometer.runs import (
 )
 from entrometer.runs.atomic import naming_full_disk
 from entrometer.training.checkpoint_files import refer_to_base, write_numbered_optimizer
+from entrometer.training.instruments import trained_precision
 from entrometer.training.intervened import Intervened
 from entrometer.training.processes import FsdpTrainer
 
@@ -74,6 +77,45 @@ class Trainer(FsdpTrainer, Intervened, GRPOTrainer):  # type: ignore[misc]
     def run(self) -> Path:
         """The run directory."""
         return Path(self.args.output_dir)
+
+    def tables(self) -> set[str]:
+        """Return the optional tables of `TokenTables` that the trainer has."""
+        # The policy at the beginning of Dr-GRPO is the reference without TRL's.
+        return super().tables() | {"S_ref"}
+
+    def _generate_and_score_completions(self, inputs: Any) -> Any:
+        output = super()._generate_and_score_completions(inputs)
+        chosen = self.intervention
+        if chosen is None or "S_ref" not in chosen.remedy.needs or self.beta:
+            return output
+        return output | {"ref_per_token_logps": self._reference_log_probs(output)}
+
+    @torch.no_grad()
+    def _reference_log_probs(self, output: Mapping[str, Any]) -> torch.Tensor:
+        response = output["completion_ids"]
+        S: torch.Tensor
+        S, _, _ = self._get_per_token_logps_and_entropies(
+            self._reference.model,
+            torch.cat([output["prompt_ids"], response], dim=1),
+            torch.cat([output["prompt_mask"], output["completion_mask"]], dim=1),
+            response.shape[1],
+            batch_size=self.args.per_device_train_batch_size,
+        )
+        return S
+
+    @cached_property
+    def _reference(self) -> Policy:
+        # The first checkpoint is saved before the first responses are drawn, and is
+        # there when training resumes: the reference is the same to the bit.
+        policy = load_policy(
+            self.run / "checkpoint-0",
+            base=self._base,
+            precision=trained_precision(self.model, "a reference model"),
+            device=self.accelerator.device,
+        )
+        # As TRL prepares its own reference.
+        add_fused_lm_head(policy.base, temperature=self.temperature)
+        return policy
 
     def train(
         self, resume_from_checkpoint: str | bool | None = None, **kwargs: Any

@@ -39,6 +39,8 @@ class Rows(NamedTuple):
     A: Float[Tensor, "B T"]
     mask: Bool[Tensor, "B T"]
     concentration: Float[Tensor, "B T"] | None = None
+    S_engine: Float[Tensor, "B T"] | None = None
+    S_ref: Float[Tensor, "B T"] | None = None
 
 
 def micro_batch_rows(
@@ -59,7 +61,13 @@ def micro_batch_rows(
         A=_float64(A.expand_as(S)),
         mask=counted_tokens(inputs).bool().cpu(),
         concentration=None if concentration is None else _float64(concentration),
+        S_engine=_optional(inputs.get("sampling_per_token_logps")),
+        S_ref=_optional(inputs.get("ref_per_token_logps")),
     )
+
+
+def _optional(table: Tensor | None) -> Tensor | None:
+    return None if table is None else _float64(table)
 
 
 def _float64(table: Tensor) -> Tensor:
@@ -100,6 +108,8 @@ def token_tables(
         group=rows.row // group_size,
         length_limit=length_limit,
         concentration=rows.concentration,
+        S_engine=rows.S_engine,
+        S_ref=rows.S_ref,
         seed=seed,
         progress=progress,
     )

@@ -8,7 +8,7 @@ import pytest
 from entrometer.experiments.evaluation import EVAL
 from entrometer.experiments.evaluation.collect import read_graded
 from entrometer.experiments.evaluation.plan import plan
-from entrometer.experiments.requests import responses as drawing
+from entrometer.experiments.requests import draw as drawing
 from entrometer.experiments.run import run_experiment
 from entrometer.policy import sample
 

@@ -30,10 +30,16 @@ from entrometer.training.instruments import (
     trained_policy,
     trained_precision,
 )
-from entrometer.training.sampling import evaluating
+from entrometer.training.sampling import OwnRollouts, evaluating
 
 _REPLIES = ("tools", "rollout_func", "environment_factories")
 """Attributes of TRL's trainer with which something replies to the policy."""
+
+
+def _replies(attribute: Any) -> bool:
+    # This package's own sampling is by the policy alone, unless it has a tool.
+    own = isinstance(attribute, OwnRollouts) and attribute.tool is None
+    return bool(attribute) and not own
 
 
 class PredictedChange(Instrument):
@@ -90,7 +96,7 @@ class PredictedChange(Instrument):
         """Raise if the model cannot be moved and measured."""
         require_complete_parameters(trainer, "PredictedChange")
         trained_precision(trainer.model, "PredictedChange")
-        with_tools = [n for n in _REPLIES if getattr(trainer, n, None)]
+        with_tools = [n for n in _REPLIES if _replies(getattr(trainer, n, None))]
         if with_tools and self.tool is None:
             raise InvalidValue(
                 "PredictedChange: expected a trainer that samples by the policy alone, "
