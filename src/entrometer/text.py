@@ -38,6 +38,12 @@ def table(
     )
 
 
+def listed(names: Sequence[object], most: int, between: str = ", ") -> str:
+    """Return the first `most` names, and how many more there are."""
+    more = f" and {len(names) - most} more" * (len(names) > most)
+    return between.join(map(str, names[:most])) + more
+
+
 def interval(value: float, low: float, high: float, *, scale: float = 1.0) -> str:
     """Return the text `value [low, high]`, each number times `scale`.
 
@@ -56,6 +62,12 @@ def interval(value: float, low: float, high: float, *, scale: float = 1.0) -> st
     exponent = f"e{power}" if power else ""
     shown = [f"{x / 10.0**power:+.{decimals}f}{exponent}" for x in numbers]
     return "{} [{}, {}]".format(*shown)
+
+
+def interval_of(row: object, name: str, *, scale: float = 1.0) -> str:
+    """Return `value [low, high]` of a column of a row, from `x`, `x_low`, `x_high`."""
+    value, low, high = (getattr(row, name + end) for end in ("", "_low", "_high"))
+    return interval(value, low, high, scale=scale)
 
 
 def rounding(largest: float, standard_error: float) -> tuple[int, int]:

@@ -29,6 +29,7 @@ from entrometer.runs import verified
 from entrometer.text import (
     clock,
     file_size,
+    listed,
     plain,
     precision_text,
     print_json,
@@ -162,8 +163,7 @@ def resolve(
 
 def _named(checkpoints: Sequence[str]) -> str:
     names = ["/".join(Path(path).parts[-2:]) for path in checkpoints]
-    more = f" and {len(names) - _NAMED} more" * (len(names) > _NAMED)
-    return " ".join(names[:_NAMED]) + more
+    return listed(names, _NAMED, between=" ")
 
 
 def engine_of(flags: ExperimentFlags, shards: int = 1) -> "Engine | None":

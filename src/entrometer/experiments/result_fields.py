@@ -6,9 +6,12 @@ from typing import Any
 
 from entrometer.estimators import Estimate
 from entrometer.runs.tables.signal import UpdateSignal
-from entrometer.text import interval
+from entrometer.text import interval_of
 
-_UNITS = {"entropy": "nats per token", "log-prob": "nats per response"}
+UNITS = {"entropy": "nats per token", "reward": "per response"}
+"""Units of the objectives, after a number and in a sentence that names them."""
+
+_UNITS = UNITS | {"log-prob": "nats per response"}
 
 
 def estimate_fields(
@@ -79,7 +82,7 @@ def signal_sentences(rows: Sequence[UpdateSignal]) -> Iterator[str]:
             f"have signal; of the predicted change of {row.quantity}, "
             f"{row.predicted:+.3g} {_UNITS[row.quantity]} at the learning rate "
             f"{row.eta:.3g}, momentum makes "
-            f"{interval(row.momentum, row.momentum_low, row.momentum_high)}."
+            f"{interval_of(row, 'momentum')}."
         )
 
 

@@ -7,7 +7,7 @@ from entrometer.experiments.compare.config import CompareConfig
 from entrometer.experiments.experiment import Experiment, Steps, register
 from entrometer.report.kinds import PageParts
 from entrometer.runs.tables.compare import CompareTables, Outcome
-from entrometer.text import interval, table
+from entrometer.text import interval, interval_of, table
 
 
 def _steps() -> Steps:
@@ -66,7 +66,7 @@ def _distance(o: Outcome) -> str:
     # The frontier ends where no choice of tokens raises entropy further.
     if math.isnan(o.below):
         return "beyond its end"
-    return interval(o.below, o.below_low, o.below_high)
+    return interval_of(o, "below")
 
 
 COMPARE = register(

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 
 from entrometer.runs.tables.next_batches import LaterChange
-from entrometer.text import interval
+from entrometer.text import interval_of
 
 _NAMED = 5
 """Most gains that a sentence names, the largest first."""
@@ -36,4 +36,4 @@ def later_sentences(rows: Sequence[LaterChange]) -> Iterator[str]:
 
 
 def _told(row: LaterChange) -> str:
-    return interval(row.expected, row.expected_low, row.expected_high)
+    return interval_of(row, "expected")

@@ -7,7 +7,7 @@ from entrometer.experiments.experiment import Experiment, Steps, register
 from entrometer.experiments.influence.config import InfluenceConfig
 from entrometer.report.kinds import PageParts
 from entrometer.runs.tables.influence import InfluenceTables, Token
-from entrometer.text import interval, table
+from entrometer.text import interval_of, table
 
 DRAINING = 10
 """Rows per update in the printed table of the tokens that lower entropy most."""
@@ -39,7 +39,7 @@ def _balance(tables: InfluenceTables) -> str:
     rows = [
         [
             *(b.checkpoint, b.update, b.part, b.objective),
-            interval(b.value, b.value_low, b.value_high, scale=b.learning_rate),
+            interval_of(b, "value", scale=b.learning_rate),
         ]
         for b in tables.balance
     ]
@@ -93,7 +93,7 @@ def _kinds(tables: InfluenceTables) -> str:
             name = (g.checkpoint, g.update, g.name)
             row = cells.setdefault(name, {"tokens": str(g.tokens)})
             rate = rates[g.checkpoint, g.update]
-            row[g.objective] = interval(g.value, g.value_low, g.value_high, scale=rate)
+            row[g.objective] = interval_of(g, "value", scale=rate)
     heads = ["tokens", "entropy", "reward"]
     rows = [[*name, *(row[head] for head in heads)] for name, row in cells.items()]
     return table(["checkpoint", "update", "kind", *heads], rows, label_columns=3)
@@ -103,8 +103,8 @@ def _removals(tables: InfluenceTables) -> str:
     rows = [
         [
             *(r.checkpoint, r.update, r.by, r.objective, str(r.tokens)),
-            interval(r.predicted, r.predicted_low, r.predicted_high),
-            interval(r.observed, r.observed_low, r.observed_high),
+            interval_of(r, "predicted"),
+            interval_of(r, "observed"),
             f"{r.whole:+.3g}",
         ]
         for r in tables.removals

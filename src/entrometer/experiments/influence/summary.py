@@ -18,7 +18,7 @@ from entrometer.experiments.result_fields import (
 )
 from entrometer.runs.tables.influence import Balance, InfluenceTables, top_share
 from entrometer.tasks.own import OWN
-from entrometer.text import interval, precision_text
+from entrometer.text import interval_of, precision_text
 
 _FEW = 32
 """Effective number of recorded responses below which rewards get a warning."""
@@ -100,7 +100,7 @@ def _overview(config: InfluenceConfig, tables: InfluenceTables, updates: int) ->
 
 def _changes(name: tuple[str, str], parts: Parts, share: float) -> str:
     batch, history, decay, reward = (
-        interval(row.value, row.value_low, row.value_high, scale=row.learning_rate)
+        interval_of(row, "value", scale=row.learning_rate)
         for row in (
             *(parts["entropy", part] for part in ("batch", "history", "decay")),
             parts["reward", "batch"],

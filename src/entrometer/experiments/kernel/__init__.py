@@ -6,7 +6,7 @@ from entrometer.experiments.experiment import Experiment, Steps, register
 from entrometer.experiments.kernel.config import KernelConfig
 from entrometer.report.kinds import PageParts
 from entrometer.runs.tables.kernel import KernelTables
-from entrometer.text import interval, table
+from entrometer.text import interval_of, table
 
 
 def _steps() -> Steps:
@@ -41,9 +41,7 @@ def _text(tables: KernelTables) -> Sequence[str]:
     heads = ["responses", "trace", "effective rank", "off diagonal", "noise scale"]
     note = "\nNoise scale in prompts; brackets: 95% intervals, clustered by prompt."
     means = {
-        (b.checkpoint, b.metric, b.block, b.quantity): interval(
-            b.mean, b.mean_low, b.mean_high
-        )
+        (b.checkpoint, b.metric, b.block, b.quantity): interval_of(b, "mean")
         for b in tables.blocks
     }
     blocks = []

@@ -6,7 +6,7 @@ from entrometer.experiments.experiment import Experiment, Steps, register
 from entrometer.experiments.measure.config import MeasureConfig
 from entrometer.report.kinds import PageParts
 from entrometer.runs.tables.measure import Change, MeasureTables
-from entrometer.text import interval, table
+from entrometer.text import interval_of, table
 
 
 def _steps() -> Steps:
@@ -38,8 +38,8 @@ def _text(tables: MeasureTables) -> Sequence[str]:
             c.checkpoint,
             c.update,
             f"{c.eta:.3g}",
-            interval(c.observed, c.observed_low, c.observed_high),
-            interval(c.linear, c.linear_low, c.linear_high),
+            interval_of(c, "observed"),
+            interval_of(c, "linear"),
         ]
         for c in _shown(tables)
     ]

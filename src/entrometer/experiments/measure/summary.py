@@ -17,7 +17,7 @@ from entrometer.experiments.result_fields import (
     without_signal,
 )
 from entrometer.runs.tables.measure import Change, MeasureTables, Term, Variance
-from entrometer.text import interval, precision_text
+from entrometer.text import interval_of, precision_text
 
 _LOW = 0.5
 """Share of the responses below which the summary warns of the effective sample."""
@@ -111,9 +111,9 @@ def _one_result(term: Term, c: Change) -> str:
     valid = f", valid well below the learning rate {term.eta_star:.2g}"
     return (
         f"At the learning rate {c.eta:.3g} the step changes the entropy by "
-        f"{interval(c.observed, c.observed_low, c.observed_high)} nats per token, from "
+        f"{interval_of(c, 'observed')} nats per token, from "
         f"{term.entropy:.4g}; the linear prediction is "
-        f"{interval(c.linear, c.linear_low, c.linear_high)}"
+        f"{interval_of(c, 'linear')}"
         f"{'' if math.isnan(term.eta_star) else valid}."
     )
 

@@ -6,7 +6,7 @@ from entrometer.experiments.experiment import Experiment, Steps, register
 from entrometer.experiments.mismatch.config import MismatchConfig
 from entrometer.report.kinds import PageParts
 from entrometer.runs.tables.mismatch import MismatchTables
-from entrometer.text import interval, table
+from entrometer.text import interval_of, table
 
 
 def _steps() -> Steps:
@@ -33,8 +33,8 @@ def _text(tables: MismatchTables) -> Sequence[str]:
             [
                 *(d.by if d.by != "all" else "", d.name, str(d.tokens)),
                 *(f"{x:.2g}" for x in (d.size, d.size_99, d.largest)),
-                interval(d.entropy, d.entropy_low, d.entropy_high),
-                interval(d.reward, d.reward_low, d.reward_high),
+                interval_of(d, "entropy"),
+                interval_of(d, "reward"),
             ]
             for d in tables.distances
             if (d.checkpoint, d.update) == at

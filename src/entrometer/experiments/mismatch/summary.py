@@ -19,7 +19,7 @@ from entrometer.runs.tables.mismatch import (
     SamplingEngine,
 )
 from entrometer.runs.tables.next_batches import ONE_STEP
-from entrometer.text import interval, precision_text
+from entrometer.text import interval, interval_of, precision_text
 
 _LITTLE = 0.5
 """Share of the responses below which their exact weights leave too few of them."""
@@ -93,8 +93,8 @@ def _of_engine(engine: SamplingEngine, tables: MismatchTables) -> Iterator[str]:
         f"{every.divergence:.2g} nats per token. Weighed by the products of their "
         f"ratios, {engine.responses} responses are worth {engine.effective:.0f}."
     )
-    entropy = interval(every.entropy, every.entropy_low, every.entropy_high)
-    reward = interval(every.reward, every.reward_low, every.reward_high)
+    entropy = interval_of(every, "entropy")
+    reward = interval_of(every, "reward")
     yield (
         f"{name}: at the learning rate {engine.eta:.3g}, weighing every token by its "
         f"ratio would change what the step does to entropy by {entropy} nats per token "
@@ -126,8 +126,7 @@ def _expected(tables: MismatchTables) -> Iterator[str]:
             yield f"{name}: over the next batches no correction differs from none."
             continue
         told = "; ".join(
-            f"{name_of(r.loss)} changes {r.objective} by "
-            f"{interval(r.expected, r.expected_low, r.expected_high)}"
+            f"{name_of(r.loss)} changes {r.objective} by {interval_of(r, 'expected')}"
             for r in passing
         )
         yield (

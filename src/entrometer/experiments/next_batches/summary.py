@@ -10,7 +10,7 @@ from entrometer.runs.tables.next_batches import (
     ExpectedChange,
     advice,
 )
-from entrometer.text import interval
+from entrometer.text import interval, interval_of
 
 _LITTLE = 0.5
 """Effective share of the responses below which a batch is told to be worth little."""
@@ -124,7 +124,7 @@ def _expected(found: Advice) -> str:
         if rate is not None and rate.known
         else ""
     )
-    parts = interval(plain.momentum, plain.momentum_low, plain.momentum_high)
+    parts = interval_of(plain, "momentum")
     momentum = f", of which momentum makes {parts}" * math.isfinite(plain.momentum)
     return (
         f"one step changes entropy by {_told(plain)} nats per token on average"
@@ -139,9 +139,9 @@ def _bought(found: Advice) -> str:
     reward = found.one_step(found.plain.loss, "reward")
     if reward is None or math.isnan(reward.per_nat):
         return ""
-    rate = interval(reward.per_nat, reward.per_nat_low, reward.per_nat_high)
+    rate = interval_of(reward, "per_nat")
     return f" Expected reward changes by {rate} per nat of that change."
 
 
 def _told(row: ExpectedChange) -> str:
-    return interval(row.expected, row.expected_low, row.expected_high)
+    return interval_of(row, "expected")

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from entrometer.experiments.experiment import Experiment, Steps, register
 from entrometer.experiments.trajectory.config import TrajectoryConfig
 from entrometer.report.kinds import PageParts
-from entrometer.runs.tables.trajectory import Level, TrajectoryTables
-from entrometer.text import interval, table
+from entrometer.runs.tables.trajectory import TrajectoryTables
+from entrometer.text import interval_of, table
 
 DRAINING = 10
 """Rows in the printed table of the prompts that lower entropy most."""
@@ -37,10 +37,10 @@ def _curve(tables: TrajectoryTables) -> str:
     rows = [
         [
             row.checkpoint,
-            interval(row.value, row.value_low, row.value_high).removeprefix("+"),
-            *(_cell(row, name) for name in ("change", "updates", "weights")),
-            _cell(rewards[row.checkpoint], "change"),
-            _cell(rewards[row.checkpoint], "weights"),
+            interval_of(row, "value").removeprefix("+"),
+            *(interval_of(row, name) for name in ("change", "updates", "weights")),
+            interval_of(rewards[row.checkpoint], "change"),
+            interval_of(rewards[row.checkpoint], "weights"),
         ]
         for row in tables.curve
         if row.objective == "entropy"
@@ -53,16 +53,10 @@ def _curve(tables: TrajectoryTables) -> str:
     )
 
 
-def _cell(row: Level, name: str) -> str:
-    return interval(*(getattr(row, name + end) for end in ("", "_low", "_high")))
-
-
 def _sums(tables: TrajectoryTables) -> str:
     cells: dict[tuple[str, str], list[str]] = {}
     for row in tables.sums:
-        cells.setdefault((row.by, row.name), []).append(
-            interval(row.value, row.value_low, row.value_high)
-        )
+        cells.setdefault((row.by, row.name), []).append(interval_of(row, "value"))
     rows = [[*name, *values] for name, values in cells.items()]
     return (
         table(["by", "", "entropy", "reward"], rows, label_columns=2)
@@ -77,8 +71,8 @@ def _prompts(tables: TrajectoryTables) -> str:
             p.text,
             str(p.updates),
             f"{p.mean_reward:.2f}",
-            interval(p.entropy, p.entropy_low, p.entropy_high),
-            interval(p.reward, p.reward_low, p.reward_high),
+            interval_of(p, "entropy"),
+            interval_of(p, "reward"),
         ]
         for p in tables.prompts[:DRAINING]
     ]

@@ -22,6 +22,7 @@ from entrometer.experiments.trajectory.config import TrajectoryConfig
 from entrometer.experiments.trajectory.requests import DisplacementProducts
 from entrometer.policy.checkpoint import read_schedule
 from entrometer.runs import update_path
+from entrometer.text import listed
 
 _LISTED = 4
 """Most names in a message."""
@@ -115,7 +116,7 @@ def _require_trajectory(paths: Sequence[Path]) -> None:
     if len(runs) > 1:
         raise InvalidValue(
             f"expected checkpoints of one training, got those of {len(runs)}: "
-            f"{_listed(runs)}; measure each training by itself"
+            f"{listed(runs, _LISTED)}; measure each training by itself"
         )
     if len(paths) < 2:
         raise InvalidValue(
@@ -144,11 +145,6 @@ def _require_trajectory(paths: Sequence[Path]) -> None:
         raise InvalidValue(
             "expected the batch that training recorded after every checkpoint but the "
             f"last in {updates[0].parent}, got none after {len(missing)} of "
-            f"{len(updates)}: {_listed([path.name for path in missing])}; name only "
+            f"{len(updates)}: {listed([p.name for p in missing], _LISTED)}; name only "
             "checkpoints whose next update was recorded, or train with the recorder"
         )
-
-
-def _listed(names: Sequence[object]) -> str:
-    more = f" and {len(names) - _LISTED} more" * (len(names) > _LISTED)
-    return ", ".join(map(str, names[:_LISTED])) + more

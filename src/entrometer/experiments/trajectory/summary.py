@@ -3,16 +3,15 @@
 from collections.abc import Iterator
 from typing import Any
 
-from entrometer.experiments.result_fields import responses_in_words
+from entrometer.experiments.result_fields import UNITS, responses_in_words
 from entrometer.experiments.trajectory.config import TrajectoryConfig
 from entrometer.runs.tables.trajectory import (
     Explained,
     Summed,
     TrajectoryTables,
 )
-from entrometer.text import interval, precision_text
+from entrometer.text import interval, interval_of, precision_text
 
-_UNITS = {"entropy": "nats per token", "reward": "per response"}
 _NAMES = {"entropy": "Entropy", "reward": "Expected reward"}
 _FAR = 0.25
 """Distance of an explained share from 1 from which the summary warns."""
@@ -48,7 +47,7 @@ def summed(tables: TrajectoryTables, objective: str, by: str) -> list[Summed]:
 
 
 def _answers(tables: TrajectoryTables) -> Iterator[str]:
-    for objective, unit in _UNITS.items():
+    for objective, unit in UNITS.items():
         by_updates, by_weights = (
             explained(tables, objective, x) for x in ("updates", "weights")
         )
@@ -58,9 +57,9 @@ def _answers(tables: TrajectoryTables) -> Iterator[str]:
         yield (
             f"{_NAMES[objective]} {_measured(by_updates)} {unit} from "
             f"{by_updates.first} to {by_updates.last}. The linear predictions of its "
-            f"{by_updates.updates} recorded updates sum to {_predicted(by_updates)}"
-            f"{_share(by_updates)}; along the differences of the weights they sum to "
-            f"{_predicted(by_weights)}{_share(by_weights)}."
+            f"{by_updates.updates} recorded updates sum to {_predicted(by_updates)}; "
+            "along the differences of the weights they sum to "
+            f"{_predicted(by_weights)}."
         )
 
 
@@ -74,21 +73,18 @@ def _measured(row: Explained) -> str:
 
 
 def _predicted(row: Explained) -> str:
-    return interval(row.predicted, row.predicted_low, row.predicted_high)
-
-
-def _share(row: Explained) -> str:
+    told = interval_of(row, "predicted")
     if row.share != row.share:
-        return ""
+        return told
     low, high = f"{row.share_low:.0%}", f"{row.share_high:.0%}"
     ends = f" [{low}, {high}]" if row.share_low == row.share_low else ""
-    return f", {row.share:.0%}{ends} of it"
+    return f"{told}, {row.share:.0%}{ends} of it"
 
 
 def _causes(tables: TrajectoryTables) -> Iterator[str]:
     parts = {row.name: row for row in summed(tables, "entropy", "part")}
     batch, history, decay = (
-        interval(row.value, row.value_low, row.value_high)
+        interval_of(row, "value")
         for row in (parts[name] for name in ("batch", "history", "decay"))
     )
     yield (
@@ -98,7 +94,7 @@ def _causes(tables: TrajectoryTables) -> Iterator[str]:
     kinds = summed(tables, "entropy", "kind")
     most = kinds[0]
     if most.value < 0:
-        told = interval(most.value, most.value_low, most.value_high)
+        told = interval_of(most, "value")
         yield (
             f"Of the batches' tokens, those of the kind {most.name!r} drained most: "
             f"{told} nats per token by {most.tokens} tokens."
@@ -110,7 +106,7 @@ def _causes(tables: TrajectoryTables) -> Iterator[str]:
                 "drain by the batches holds on held-out evaluation prompts."
             )
             continue
-        told = interval(row.drained, row.drained_low, row.drained_high)
+        told = interval_of(row, "drained")
         yield (
             f"{row.half} of the {row.prompts} prompts in the recorded updates account "
             f"for half of what the batches drained ({told} of {row.drain:+.3g} nats "
@@ -122,8 +118,8 @@ def _step_by_step(tables: TrajectoryTables) -> Iterator[str]:
     for row in tables.total:
         if row.objective != "entropy" or row.updates < 3:
             continue
-        fit = interval(row.correlation, row.correlation_low, row.correlation_high)
-        slope = interval(row.slope, row.slope_low, row.slope_high)
+        fit = interval_of(row, "correlation")
+        slope = interval_of(row, "slope")
         yield (
             f"Interval by interval, predictions by {row.prediction} and measured "
             f"changes of entropy correlate with {fit}, the slope is {slope}, and in "
