@@ -20,7 +20,6 @@ from entrometer.report.style import (
     GREY,
     LOOKS,
     NARROW,
-    PAPER,
     WIDE,
     Look,
     is_narrow,
@@ -259,48 +258,6 @@ def name_rows(ax: Axes, names: Sequence[str]) -> None:
     ax.grid(False, axis="y")
     ax.set_yticks(range(len(names)), names)
     ax.set_ylim(len(names) - 0.5, -0.5)
-
-
-def row_height(series: int) -> float:
-    """Return the height in inches of a row with one interval per series."""
-    return 0.2 + 0.09 * (series - 1)
-
-
-def interval_rows(
-    ax: Axes, names: Sequence[str], filled: Series, hollow: Series | None = None
-) -> None:
-    """Draw a row for each name, with one interval per series, and a line at zero.
-
-    `filled` are markers with intervals, `hollow` open markers around them, with an
-    interval if there is no filled one.
-    """
-    count = len(filled)
-    row = {name: place for place, name in enumerate(names)}
-    ax.axvline(0, color=GREY, linewidth=0.8)
-    for place, (title, look) in enumerate(zip(filled, LOOKS, strict=False)):
-        step = (place - (count - 1) / 2) * 0.78 / count
-        closed, opened = (
-            {n: e for n, e in some.get(title, {}).items() if n in row and e.known}
-            for some in (filled, hollow or {})
-        )
-        alone = {n: e for n, e in opened.items() if n not in closed}
-        for some in (closed, alone):
-            at = np.array([row[n] + step for n in some], np.float64)
-            x, *ends = np.array(list(some.values()), np.float64).reshape(-1, 3).T
-            thin: dict[str, Any] = {"elinewidth": 0.9, "capsize": 1.5, "fmt": "none"}
-            ax.errorbar(x, at, xerr=arms(x, *ends), ecolor=look.colour, **thin)
-        ring = {"markerfacecolor": "none" if closed else PAPER, "markeredgewidth": 0.7}
-        dot = {"label": label(title, 60) if count > 1 else None}
-        for some, size, how in ((opened, 6.5, ring), (closed, 3.2, dot)):
-            values, places = [e.value for e in some.values()], [row[n] for n in some]
-            at = np.array(places, np.float64) + step
-            ax.plot(values, at, **look.points, markersize=size, **how)
-    # Rows that hold several intervals are separated by a line.
-    if count > 1:
-        for place in range(1, len(names)):
-            ax.axhline(place - 0.5, color=GREY, linewidth=0.3, alpha=0.6)
-    name_rows(ax, [label(name, 30) for name in names])
-    few_ticks(ax)
 
 
 class Points(NamedTuple):

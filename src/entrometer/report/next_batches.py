@@ -6,9 +6,9 @@ from typing import Protocol, runtime_checkable
 
 from matplotlib.figure import Figure
 
-from entrometer.report import draw
 from entrometer.report.cards import direction, estimate_card
 from entrometer.report.cells import interval, number, percent, text
+from entrometer.report.interval_rows import interval_panels
 from entrometer.report.kinds import Card, FinishedRun
 from entrometer.report.numbers import Interval
 from entrometer.report.numbers import interval as ends
@@ -183,18 +183,15 @@ def _draw(rows: dict[str, list[ExpectedChange]]) -> Figure:
     names = list(
         dict.fromkeys(r.loss for r in sorted(kept, key=lambda row: -row.expected))
     )
-    figure, axes = draw.canvas(
-        max(2.4, 1.3 + draw.row_height(len(rows)) * len(names)), 1, 2, sharey=True
-    )
-    for ax, horizon in zip(axes, (ONE_STEP, KEPT_UP), strict=True):
-        shown = {
+    over = {ONE_STEP: "the next step", KEPT_UP: f"{KEPT_UP} steps, per step"}
+    panels = {
+        f"gain over {steps}, {NATS}": {
             name: {r.loss: expected(r) for r in subset if r.horizon == horizon}
             for name, subset in rows.items()
         }
-        draw.interval_rows(ax, names, shown)
-        steps = "the next step" if horizon == ONE_STEP else f"{horizon} steps, per step"
-        ax.set_xlabel(f"gain over {steps}, {NATS}")
-    return draw.with_legend(figure, len(rows) > 1)
+        for horizon, steps in over.items()
+    }
+    return interval_panels(names, panels)
 
 
 def batch_table(runs: Sequence[Run]) -> Table | None:

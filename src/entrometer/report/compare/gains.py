@@ -18,6 +18,7 @@ from entrometer.report.compare.points import (
     idle_words,
     points,
 )
+from entrometer.report.interval_rows import interval_rows, row_height
 from entrometer.report.numbers import Interval, percent, span
 from entrometer.report.plot import Plot, grouped, omitted, spread
 from entrometer.report.style import GREY, PAPER
@@ -134,14 +135,14 @@ def _draw_gains(shown: Sequence[Point]) -> Figure:
         (o.name, _entropy_loss(o)) for p in shown for o in filter(_known, p.remedies)
     )
     figure, axes = draw.canvas(
-        max(2.4, 1.3 + draw.row_height(len(shown)) * len(names)), 1, 2, sharey=True
+        max(2.4, 1.3 + row_height(len(shown)) * len(names)), 1, 2, sharey=True
     )
     for ax, objective in zip(axes, UNITS, strict=True):
         filled, hollow = (
             {p.name: {o.name: of(p, o, objective) for o in p.remedies} for p in shown}
             for of in (_observed, _predicted)
         )
-        draw.interval_rows(ax, names, filled, hollow)
+        interval_rows(ax, names, filled, hollow)
         ax.set_xlabel(f"gain in {objective}, {UNITS[objective]}")
     ring: dict[str, Any] = {"markerfacecolor": PAPER, "markeredgewidth": 0.7}
     name = "open: predicted by influence"
@@ -216,7 +217,7 @@ def _beyond(shown: Sequence[Point]) -> str:
 def _draw_distances(series: Mapping[str, dict[str, Interval]]) -> Figure:
     every = (pair for gaps in series.values() for pair in gaps.items())
     names = _by_median((name, gap.value) for name, gap in every if gap.known)
-    figure, ax = draw.canvas(max(2.0, 1.2 + draw.row_height(len(series)) * len(names)))
-    draw.interval_rows(ax, names, series)
+    figure, ax = draw.canvas(max(2.0, 1.2 + row_height(len(series)) * len(names)))
+    interval_rows(ax, names, series)
     ax.set_xlabel(f"below the frontier, {UNITS['reward']}")
     return draw.with_legend(figure, len(series) > 1)

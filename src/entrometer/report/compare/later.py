@@ -4,9 +4,9 @@ from collections.abc import Sequence
 
 from matplotlib.figure import Figure
 
-from entrometer.report import draw
 from entrometer.report.cells import interval, number, text
 from entrometer.report.compare.points import UNITS, CompareRun
+from entrometer.report.interval_rows import interval_panels
 from entrometer.report.numbers import Interval
 from entrometer.report.plot import Plot, Subject, by_subject
 from entrometer.runs.tables.next_batches import LaterChange
@@ -63,10 +63,8 @@ def _draw(rows: dict[str, list[LaterChange]]) -> Figure:
         if row.objective == "entropy":
             size[row.loss] = max(size.get(row.loss, row.expected), row.expected)
     names = sorted(size, key=lambda name: -size[name])
-    height = max(2.4, 1.3 + draw.row_height(len(rows)) * len(names))
-    figure, axes = draw.canvas(height, 1, 2, sharey=True)
-    for ax, objective in zip(axes, UNITS, strict=True):
-        shown = {
+    panels = {
+        f"gain in {objective}, {unit}": {
             name: {
                 r.loss: Interval.of(r, "expected")
                 for r in some
@@ -74,6 +72,6 @@ def _draw(rows: dict[str, list[LaterChange]]) -> Figure:
             }
             for name, some in rows.items()
         }
-        draw.interval_rows(ax, names, shown)
-        ax.set_xlabel(f"gain in {objective}, {UNITS[objective]}")
-    return draw.with_legend(figure, len(rows) > 1)
+        for objective, unit in UNITS.items()
+    }
+    return interval_panels(names, panels)

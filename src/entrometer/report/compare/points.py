@@ -13,6 +13,12 @@ CompareRun = FinishedRun[CompareTables]
 UNITS = {"entropy": "nats per token", "reward": "reward per response"}
 
 
+def axis_label(objective: str) -> str:
+    """Return an objective with its unit, which may name it already."""
+    unit = UNITS[objective]
+    return unit if unit.startswith(objective) else f"{objective}, {unit}"
+
+
 @dataclass(frozen=True)
 class Option:
     """An intervention at one strength, with its outcomes for entropy and reward."""

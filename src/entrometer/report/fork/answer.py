@@ -1,24 +1,17 @@
 """What a fork says first: whether a loss leads elsewhere than plain Dr-GRPO."""
 
 from entrometer.report.cards import count_card, estimate_card
+from entrometer.report.compare.points import UNITS
 from entrometer.report.kinds import Answer, FinishedRun
 from entrometer.report.numbers import Interval
-from entrometer.runs.tables.fork import ForkTables, LossOutcome
+from entrometer.runs.tables.fork import ForkTables
 
 ForkRun = FinishedRun[ForkTables]
-
-UNITS = {"entropy": "nats per token", "reward": "per response"}
-
-
-def last_rows(run: ForkRun) -> list[LossOutcome]:
-    """Return the rows after all steps; plain is the first of each checkpoint."""
-    last = max((row.steps for row in run.tables.outcomes), default=0)
-    return [row for row in run.tables.outcomes if row.steps == last]
 
 
 def answer(run: ForkRun) -> Answer | None:
     """Return the loss whose gain is largest, and whether it is distinguishable."""
-    rows, by = last_rows(run), str(run.config.get("by", "reward"))
+    rows, by = run.tables.last, str(run.config.get("by", "reward"))
     names = {row.checkpoint for row in rows}
     others = [row for row in rows if row.entropy_gain or row.reward_gain]
     if len(names) != 1 or not others:

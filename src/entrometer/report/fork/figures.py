@@ -9,7 +9,9 @@ from matplotlib.ticker import MaxNLocator
 
 from entrometer.report import draw
 from entrometer.report.cells import interval, number, text
-from entrometer.report.fork.answer import UNITS, ForkRun
+from entrometer.report.compare.points import UNITS, axis_label
+from entrometer.report.fork.answer import ForkRun
+from entrometer.report.interval_rows import interval_panels
 from entrometer.report.numbers import Interval
 from entrometer.report.plot import Plot, Subject, by_subject, spread
 from entrometer.report.style import LOOKS
@@ -69,16 +71,14 @@ def _draw_gains(rows: dict[str, list[LossOutcome]]) -> Figure:
     every = [row for some in rows.values() for row in some]
     size = {row.loss: row.reward_gain for row in every}
     names = sorted(size, key=lambda name: -size[name])
-    height = max(2.4, 1.3 + draw.row_height(len(rows)) * len(names))
-    figure, axes = draw.canvas(height, 1, 2, sharey=True)
-    for ax, objective in zip(axes, UNITS, strict=True):
-        shown = {
+    panels = {
+        f"difference in {objective}, {unit}": {
             name: {r.loss: Interval.of(r, f"{objective}_gain") for r in some}
             for name, some in rows.items()
         }
-        draw.interval_rows(ax, names, shown)
-        ax.set_xlabel(f"difference in {objective}, {UNITS[objective]}")
-    return draw.with_legend(figure, len(rows) > 1)
+        for objective, unit in UNITS.items()
+    }
+    return interval_panels(names, panels)
 
 
 def courses(runs: Sequence[ForkRun]) -> Plot | None:
@@ -130,7 +130,7 @@ def _draw_courses(rows: list[StepTaken]) -> Figure:
         mine = [row for row in rows if row.loss == loss]
         for ax, objective in zip(axes, UNITS, strict=True):
             _band(ax, mine, objective, loss, look.line | {"marker": ""})
-            ax.set_ylabel(f"{objective}, {UNITS[objective]}")
+            ax.set_ylabel(axis_label(objective))
             ax.set_xlabel("optimizer steps since the checkpoint")
             ax.xaxis.set_major_locator(MaxNLocator(integer=True))
     return draw.with_legend(figure)

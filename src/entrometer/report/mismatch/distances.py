@@ -8,6 +8,7 @@ from matplotlib.figure import Figure
 from entrometer.report import draw
 from entrometer.report.cells import interval, number, text
 from entrometer.report.compare.points import UNITS
+from entrometer.report.interval_rows import interval_panels
 from entrometer.report.mismatch.answer import MismatchRun, pairs
 from entrometer.report.numbers import Interval, percent
 from entrometer.report.numbers import number as rounded
@@ -148,16 +149,14 @@ def effects(runs: Sequence[MismatchRun]) -> Plot | None:
 
 def _draw_effects(rows: dict[str, list[Distance]]) -> Figure:
     names = list(dict.fromkeys(_row(d) for some in rows.values() for d in some))
-    height = max(2.4, 1.3 + draw.row_height(len(rows)) * len(names))
-    figure, axes = draw.canvas(height, 1, 2, sharey=True)
-    for ax, objective in zip(axes, UNITS, strict=True):
-        shown = {
+    panels = {
+        f"effect on {objective}, {unit}": {
             name: {_row(d): Interval.of(d, objective) for d in some}
             for name, some in rows.items()
         }
-        draw.interval_rows(ax, names, shown)
-        ax.set_xlabel(f"effect on {objective}, {UNITS[objective]}")
-    return draw.with_legend(figure, len(rows) > 1)
+        for objective, unit in UNITS.items()
+    }
+    return interval_panels(names, panels)
 
 
 def _row(d: Distance) -> str:

@@ -8,7 +8,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from entrometer.report import cells, draw
-from entrometer.report.compare.points import UNITS
+from entrometer.report.compare.points import UNITS, axis_label
 from entrometer.report.numbers import Interval, percent
 from entrometer.report.plot import Plot, RowsBySubject, Subject, by_subject
 from entrometer.report.style import BLACK, BLUE, OCHRE, Look
@@ -90,9 +90,7 @@ def _draw_curves(rows: dict[str, list[Level]]) -> Figure:
     for line, (name, levels) in zip(axes, rows.items(), strict=True):
         for ax, objective in zip(line, UNITS, strict=True):
             _draw_curve(ax, [row for row in levels if row.objective == objective])
-            unit = UNITS[objective]
-            named = unit.startswith(objective)
-            ax.set_ylabel(unit if named else f"{objective}, {unit}")
+            ax.set_ylabel(axis_label(objective))
             if len(rows) > 1:
                 ax.set_title(label(name, 50))
     for line in draw.labelled_lines(axes):
