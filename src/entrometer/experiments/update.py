@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import NamedTuple
 
 import numpy as np
@@ -166,6 +167,47 @@ def read_step_part(path: Path, part: str, where: Placement) -> dict[str, Tensor]
         return file.part(part)
 
 
+class _AfterStep(NamedTuple):
+    """A parameter and its moments as a file has them, under the fields' names."""
+
+    parameter: Tensor
+    first: Tensor
+    second: Tensor
+
+
+def _after_step(
+    checkpoint: Checkpoint, ascent: Vector, max_grad_norm: float, eta: float
+) -> tuple[int, Iterator[tuple[str, _AfterStep]]]:
+    r"""Return AdamW's number of the step, and $\theta + \eta v$ and moments by name."""
+    trained = checkpoint.policy.trained()
+    factors, tensors = _step_by_tensor(checkpoint, ascent, max_grad_norm)
+
+    def after() -> Iterator[tuple[str, _AfterStep]]:
+        for name, made in tensors:
+            p = trained[name]
+            # Added in the type of the parameter, as the training's optimizer does.
+            moved = p + eta * made.direction.to(p)
+            yield name, _AfterStep(moved, made.first_moment, made.second_moment)
+
+    return factors.number, after()
+
+
+def take_step(
+    checkpoint: Checkpoint, ascent: Vector, *, max_grad_norm: float
+) -> Checkpoint:
+    r"""Return the checkpoint after AdamW's step; its policy is changed in place."""
+    trained, eta = checkpoint.policy.trained(), checkpoint.learning_rate
+    number, tensors = _after_step(checkpoint, ascent, max_grad_norm, eta)
+    first: dict[str, Tensor] = {}
+    second: dict[str, Tensor] = {}
+    with torch.no_grad():
+        for name, after in tensors:
+            trained[name].copy_(after.parameter)
+            first[name], second[name] = after.first, after.second
+    state = AdamWState(number, first, second)
+    return replace(checkpoint, state=state, step=checkpoint.step + 1)
+
+
 def write_advanced(
     path: Path,
     checkpoint: Checkpoint,
@@ -175,51 +217,36 @@ def write_advanced(
     eta: float,
 ) -> None:
     r"""Write $\theta + \eta v$ and AdamW's moments after its step to a file."""
-    trained = checkpoint.policy.trained()
-    factors, tensors = _step_by_tensor(checkpoint, ascent, max_grad_norm)
-
-    def named() -> Iterator[tuple[str, Tensor]]:
-        for name, made in tensors:
-            p = trained[name]
-            # Added in the type of the parameter, as the training's optimizer does.
-            yield f"parameter/{name}", p + eta * made.direction.to(p)
-            yield f"first/{name}", made.first_moment
-            yield f"second/{name}", made.second_moment
-
-    about = {"steps": str(checkpoint.step + 1), "optimizer": str(factors.number)}
-    write_vectors(path, named(), about=about)
-
-
-def take_step(
-    checkpoint: Checkpoint, ascent: Vector, *, max_grad_norm: float
-) -> Checkpoint:
-    r"""Return the checkpoint after AdamW's step; its policy is changed in place."""
-    trained = checkpoint.policy.trained()
-    factors, tensors = _step_by_tensor(checkpoint, ascent, max_grad_norm)
-    first: dict[str, Tensor] = {}
-    second: dict[str, Tensor] = {}
-    with torch.no_grad():
-        for name, made in tensors:
-            p = trained[name]
-            p.add_(made.direction.to(p), alpha=checkpoint.learning_rate)
-            first[name], second[name] = made.first_moment, made.second_moment
-    state = AdamWState(factors.number, first, second)
-    return replace(checkpoint, state=state, step=checkpoint.step + 1)
+    number, tensors = _after_step(checkpoint, ascent, max_grad_norm, eta)
+    _write_after(path, tensors, checkpoint.step + 1, number)
 
 
 def write_checkpoint(
     path: Path, checkpoint: Checkpoint, *, about: Mapping[str, str]
 ) -> None:
     """Write parameters and AdamW's moments to a file that `read_advanced` reads."""
+    state = checkpoint.state
+    tensors = (
+        (name, _AfterStep(p, state.first_moment[name], state.second_moment[name]))
+        for name, p in checkpoint.policy.trained().items()
+    )
+    _write_after(path, tensors, checkpoint.step, state.step, about)
 
-    def named() -> Iterator[tuple[str, Tensor]]:
-        for name, p in checkpoint.policy.trained().items():
-            yield f"parameter/{name}", p
-            yield f"first/{name}", checkpoint.state.first_moment[name]
-            yield f"second/{name}", checkpoint.state.second_moment[name]
 
-    taken = {"steps": str(checkpoint.step), "optimizer": str(checkpoint.state.step)}
-    write_vectors(path, named(), about={**about, **taken})
+def _write_after(
+    path: Path,
+    tensors: Iterator[tuple[str, _AfterStep]],
+    steps: int,
+    optimizer: int,
+    about: Mapping[str, str] = MappingProxyType({}),
+) -> None:
+    named = (
+        (f"{part}/{name}", tensor)
+        for name, after in tensors
+        for part, tensor in after._asdict().items()
+    )
+    numbers = {"steps": str(steps), "optimizer": str(optimizer)}
+    write_vectors(path, named, about={**about, **numbers})
 
 
 def read_advanced(path: Path, checkpoint: Checkpoint) -> Checkpoint:
