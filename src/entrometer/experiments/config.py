@@ -167,8 +167,8 @@ class CheckpointConfig:
 
 
 @dataclass(frozen=True, kw_only=True)
-class BatchConfig(CheckpointConfig):
-    """Settings of an experiment on an evaluation batch and batches of the training."""
+class EvaluationConfig(CheckpointConfig):
+    """Settings of an experiment on an evaluation batch, and of the training's steps."""
 
     prompts: int = 256
     """Prompts of the evaluation batch E, drawn with replacement."""
@@ -176,12 +176,6 @@ class BatchConfig(CheckpointConfig):
     responses: int = 1
     """Responses to each of these prompts. Two or more make the effect on reward less
     noisy: the baseline of a response is then the mean of the others to its prompt."""
-
-    update_prompts: int = 8
-    """Number of prompts of a sampled update batch."""
-
-    update_responses: int = 8
-    """Responses per prompt of a sampled update batch."""
 
     format_weight: float = 0.0
     """Weight of the format in the reward; the verified answer has weight 1. Must be
@@ -193,8 +187,6 @@ class BatchConfig(CheckpointConfig):
     AT_LEAST: ClassVar[dict[str, int]] = CheckpointConfig.AT_LEAST | {
         "prompts": 8,
         "responses": 1,
-        "update_prompts": 2,
-        "update_responses": 2,
     }
 
     def __post_init__(self) -> None:
@@ -203,6 +195,22 @@ class BatchConfig(CheckpointConfig):
             raise InvalidValue(
                 f"expected max_grad_norm of at least 0, got {self.max_grad_norm}"
             )
+
+
+@dataclass(frozen=True, kw_only=True)
+class BatchConfig(EvaluationConfig):
+    """Settings of an experiment on an evaluation batch and batches of the training."""
+
+    update_prompts: int = 8
+    """Number of prompts of a sampled update batch."""
+
+    update_responses: int = 8
+    """Responses per prompt of a sampled update batch."""
+
+    AT_LEAST: ClassVar[dict[str, int]] = EvaluationConfig.AT_LEAST | {
+        "update_prompts": 2,
+        "update_responses": 2,
+    }
 
 
 @dataclass(frozen=True, kw_only=True)
