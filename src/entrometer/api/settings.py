@@ -41,6 +41,9 @@ Config = TypeVar("Config", bound=CheckpointConfig)
 _NAMED = 4
 """Most checkpoints that the name of a run directory lists."""
 
+_SIZES = ("update_prompts", "update_responses")
+"""Sizes of an update, which a recorded one has."""
+
 _UNKNOWN = {"task": "", "max_tokens": 0}
 """Values that mean "not known". With a default task or length limit, responses would
 be to other prompts, or cut short."""
@@ -66,7 +69,8 @@ def trained_settings(
         else:
             inside = [p for p in checkpoints if Path(p).parent == parent]
             found = _recorded(parent, inside[0])
-            own = _UNKNOWN | {k: v for k, v in found.items() if k in names}
+            wanted = names.difference(_SIZES) | config.OF_TRAINING.keys()
+            own = _UNKNOWN | {k: v for k, v in found.items() if k in wanted}
             if own == _UNKNOWN:
                 continue
         if first is not None and own != settings:
@@ -93,11 +97,13 @@ def _recorded(run: Path, checkpoint: str) -> dict[str, Any]:
         others = path.parent.glob("step-*.parquet")
         if (path := min(others, default=None)) is None:  # type: ignore[assignment]
             return {}
-    recorded = read_update(path).settings
+    batch = read_update(path)
+    recorded = batch.settings
     found = {n: getattr(recorded, n) for n in ("temperature", "max_tokens")}
     if recorded.max_grad_norm is not None:
         found["max_grad_norm"] = recorded.max_grad_norm
-    return found | {"task": OWN}
+    sizes = (batch.prompts, batch.count // batch.prompts)
+    return found | {"task": OWN} | dict(zip(_SIZES, sizes, strict=True))
 
 
 def with_own_prompts(config: Config) -> Config:

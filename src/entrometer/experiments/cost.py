@@ -143,8 +143,7 @@ def estimate_cost(
     """Estimate an experiment's remaining time and its memory by timing small passes."""
     steps = experiment.steps()
     points = steps.plan(config)
-    if steps.follow_up is not None:
-        points = steps.follow_up(config, points, store)
+    points = steps.expected(config, points, store)
     requests = requests_of(points)
     lacking = missing(requests, store)
     timing = None

@@ -61,12 +61,26 @@ class Steps(NamedTuple):
 
     follow_up: Callable[[Any, Sequence[Any], Path], Sequence[Any]] | None = None
     """`follow_up(config, points, store)` returns the points with passes added that
-    depend on results; placeholders of the same cost while the store lacks those. It is
-    called again after these have run, until it adds none."""
+    depend on results; placeholders of the same cost while the store lacks those."""
 
     seconds_after: Callable[[Any, Sequence[Any], float], float] | None = None
     """`seconds_after(config, points, tokens)` estimates the seconds of `collect` for
     `tokens` tokens per response; leave it out if `collect` takes next to no time."""
+
+    rounds: Callable[[Any], int] = lambda config: 1
+    """`rounds(config)` returns how many times `follow_up` is called, each time after
+    the passes that it added before."""
+
+    guess: Callable[[Any, Sequence[Any], Path], Sequence[Any]] | None = None
+    """`guess(config, points, store)` returns the points with placeholders for the
+    passes of all rounds, if `follow_up` adds those of the next round alone."""
+
+    def expected(
+        self, config: Any, points: Sequence[Any], store: Path
+    ) -> Sequence[Any]:
+        """Return the points with all passes to come, or placeholders of their cost."""
+        complete = self.guess or self.follow_up
+        return points if complete is None else complete(config, points, store)
 
 
 def no_text(tables: object) -> Sequence[str]:

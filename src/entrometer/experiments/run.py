@@ -75,23 +75,21 @@ def run_experiment(
         (run / "report.html").unlink(missing_ok=True)
         store = _begin(experiment.name, config, run, store)
         stages: Stages = {}
-        first = requests_of(points)
-        if steps.follow_up is None:
-            run_requests(first, store, progress, engine, stages=stages)
-        else:
-            expected = requests_of(steps.follow_up(config, points, store))
-            done: set[str] = set()
-            before, total = 0.0, work_left(expected, store)
-            while first:
-                now = work_left(first, store)
-                others = {"before": before, "after": max(0.0, total - before - now)}
-                run_requests(first, store, progress, engine, **others, stages=stages)
-                before += now
-                done |= {request.key for request in first}
-                # Only now do the results decide which passes follow; those of a
-                # selection in rounds decide what the next round has.
-                points = steps.follow_up(config, points, store)
-                first = [r for r in requests_of(points) if r.key not in done]
+        requests = requests_of(points)
+        total = work_left(requests_of(steps.expected(config, points, store)), store)
+        before, done = 0.0, set[str]()
+        for _ in range(steps.rounds(config)):
+            if steps.follow_up is None:
+                break
+            now = work_left(requests, store)
+            rest = {"before": before, "after": max(0.0, total - before - now)}
+            run_requests(requests, store, progress, engine, **rest, stages=stages)
+            before += now
+            done |= {request.key for request in requests}
+            # Only now do the results decide which passes follow.
+            points = steps.follow_up(config, points, store)
+            requests = [r for r in requests_of(points) if r.key not in done]
+        run_requests(requests, store, progress, engine, before=before, stages=stages)
         tables: Tables = steps.collect(config, points, store)
         summary = steps.summarize(config, tables)
         _finish(experiment, config, run, store, tables, summary, points, stages)

@@ -148,6 +148,11 @@ class UpdateBatch:
         return tuple(values[mask] for values, mask in pairs)
 
     @property
+    def prompts(self) -> int:
+        """Number of prompt groups."""
+        return len(np.unique(self.group))
+
+    @property
     def reward(self) -> Float[np.ndarray, " N"]:
         """Weighted sum of the rewards that are not NaN; NaN if all are."""
         weighted = self.rewards * np.asarray(self.settings.reward_weights)

@@ -1,8 +1,10 @@
 """Continuations of a tiny training, against steps that are taken one request each."""
 
 import json
+import shutil
 from dataclasses import replace
 from functools import partial
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -18,9 +20,9 @@ from entrometer.experiments.compare.requests import (
 )
 from entrometer.experiments.experiment import run_kinds
 from entrometer.experiments.fork import FORK
-from entrometer.experiments.fork.collect import Rung, best
+from entrometer.experiments.fork.collect import Evaluations
 from entrometer.experiments.fork.config import ForkConfig
-from entrometer.experiments.fork.plan import follow_up, plan
+from entrometer.experiments.fork.plan import follow_up, guess, plan
 from entrometer.experiments.fork.requests import Continuation
 from entrometer.experiments.requests import (
     Concentration,
@@ -33,6 +35,7 @@ from entrometer.experiments.requests import (
 )
 from entrometer.experiments.run import run_experiment, run_requests
 from entrometer.interventions import intervention
+from entrometer.policy.checkpoint import read_schedule
 from entrometer.report import write_report
 from entrometer.runs.rows import read_tables
 from entrometer.runs.tables.fork import ForkTables
@@ -87,6 +90,7 @@ def test_a_step_is_the_step_of_the_same_batch(config, loss, tmp_path):
     """Parameters and moments to the bit, with requests that every experiment uses."""
     config = replace(config, steps=1, halvings=0, interventions=(loss, "grpo"))
     (point,) = plan(config)
+    rate = read_schedule(point.subject.path).learning_rate
     chosen = intervention(loss)
     (row, *_) = (r for r in point.evaluated if r.loss == chosen)
     (batch,) = row.continuation.draws
@@ -103,12 +107,12 @@ def test_a_step_is_the_step_of_the_same_batch(config, loss, tmp_path):
         max_grad_norm=config.max_grad_norm,
         loss=InterventionLoss(intervention=chosen.text, inputs=seen),
     )
-    after = PolicyAfterStep(subject=point.subject, step=step, eta=point.learning_rate)
+    after = PolicyAfterStep(subject=point.subject, step=step, eta=rate)
     compute([*seen.requests(), after, row.continuation], tmp_path)
     here, there = (parameters(x, tmp_path) for x in (row.continuation, after))
     assert here.keys() == there.keys()
     for name, values in here.items():
-        torch.testing.assert_close(values, there[name], rtol=1e-12, atol=1e-14)
+        assert torch.equal(values, there[name]), name
 
 
 def test_later_steps_of_a_window_have_ratios_to_the_policy_that_sampled(
@@ -119,6 +123,7 @@ def test_later_steps_of_a_window_have_ratios_to_the_policy_that_sampled(
         config, steps=2, window=2, halvings=0, interventions=("clip-higher",)
     )
     (point,) = plan(config)
+    rate = read_schedule(point.subject.path).learning_rate
     row = next(r for r in point.evaluated if r.loss.name == "clip-higher")
     batch = replace(row.continuation.draws[0], subject=point.subject)
     subject = point.subject
@@ -134,13 +139,13 @@ def test_later_steps_of_a_window_have_ratios_to_the_policy_that_sampled(
         step = Step(
             subject=subject, batch=mini, max_grad_norm=config.max_grad_norm, loss=loss
         )
-        after = PolicyAfterStep(subject=subject, step=step, eta=point.learning_rate)
+        after = PolicyAfterStep(subject=subject, step=step, eta=rate)
         requests += [old, here, after]
         subject = replace(point.subject, advanced=after)
     compute([*requests, row.continuation], tmp_path)
     here, there = (parameters(x, tmp_path) for x in (row.continuation, after))
     for name, values in here.items():
-        torch.testing.assert_close(values, there[name], rtol=1e-12, atol=1e-14)
+        assert torch.equal(values, there[name]), name
 
 
 def test_a_continuation_in_two_parts_ends_where_one_in_one_part_does(config, tmp_path):
@@ -150,7 +155,7 @@ def test_a_continuation_in_two_parts_ends_where_one_in_one_part_does(config, tmp
     names = ("clip-cov", "adaptive-bonus")
     wanted = [r for r in point.evaluated if r.seed == 1 and r.loss.name in names]
     compute([r.continuation for r in wanted], tmp_path)
-    cut = replace(cut, going_on=(cut.losses, cut.losses))
+    cut = replace(cut, going_on=cut.going_on * 2)
     for row in wanted:
         parts = [r for r in cut.evaluated if (r.loss, r.seed) == (row.loss, row.seed)]
         compute([r.continuation for r in parts], tmp_path)
@@ -238,7 +243,7 @@ def test_a_second_call_computes_nothing(config, run, monkeypatch):
 
 def test_planned_work_does_not_depend_on_which_losses_go_on(config, run, tmp_path):
     """Placeholders cost what the selected continuations do."""
-    guessed = follow_up(config, plan(config), tmp_path)
+    guessed = guess(config, plan(config), tmp_path)
     known = follow_up(config, plan(config), run / "passes")
 
     def costs(points) -> list[float]:
@@ -247,13 +252,30 @@ def test_planned_work_does_not_depend_on_which_losses_go_on(config, run, tmp_pat
     assert costs(guessed) == costs(known)
 
 
+def test_a_loss_that_is_stopped_takes_no_further_step(config, tmp_path, monkeypatch):
+    """Two halvings: 4, 3 and 2 losses go on, each for 2 seeds, and no other is run."""
+    taken: list[Continuation] = []
+    run = Continuation.run
+
+    def counted(self, worker) -> None:
+        taken.append(self)
+        run(self, worker)
+
+    monkeypatch.setattr(Continuation, "run", counted)
+    twice = replace(config, halvings=2, prompts=8, responses=1)
+    tables = fork(twice, tmp_path / "run")
+    assert len(taken) == 2 * (4 + 3 + 2)
+    went_on = [[o.loss for o in tables.outcomes if o.steps == n] for n in (1, 2, 4)]
+    assert [len(losses) for losses in went_on] == [4, 3, 2]
+    for before, after in pairwise(went_on):
+        assert set(after) < set(before)
+
+
 def test_best_orders_by_what_is_asked(config, run):
     (point,) = follow_up(config, plan(config), run / "passes")
-    rows = [r for r in point.evaluated if r.steps == config.halved_after[0]]
+    half = Evaluations.of(point.evaluated, config.halved_after[0], run / "passes")
     for by in ("entropy", "reward"):
-        order = best(replace(config, by=by), rows, run / "passes")
-        rung = Rung.of(rows, run / "passes")
-        gains = [rung.gain(loss, by).expected.value for loss in order]
+        gains = [half.gain(loss, by).expected.value for loss in half.best(by)]
         assert gains == sorted(gains, reverse=True)
 
 
@@ -262,6 +284,20 @@ def test_batch_sizes_are_the_trainings(trained):
     settings = json.loads((trained / "config.json").read_text())
     for name, of in ForkConfig.OF_TRAINING.items():
         assert found[name] == settings[of]
+
+
+def test_batch_sizes_of_a_watched_training_are_those_of_its_updates(trained, tmp_path):
+    """Which has no config of ours; its steps per round of sampling are not known."""
+    watched = tmp_path / "watched"
+    for part in ("checkpoint-2", "updates"):
+        shutil.copytree(trained / part, watched / part)
+    found = trained_settings([str(watched / "checkpoint-2")], ForkConfig)
+    settings = json.loads((trained / "config.json").read_text())
+    for name in ("update_prompts", "update_responses"):
+        assert found[name] == settings[ForkConfig.OF_TRAINING[name]]
+    assert "window" not in found
+    # An experiment whose batches need not be the training's has sizes of its own.
+    assert "update_prompts" not in trained_settings([str(watched / "checkpoint-2")])
 
 
 def test_page(run, tmp_path):

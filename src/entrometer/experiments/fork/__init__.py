@@ -1,22 +1,25 @@
 """Short trainings under several losses from one checkpoint: `entrometer fork`."""
 
-import math
 from collections.abc import Sequence
 
 from entrometer.experiments.experiment import Experiment, Steps, register
 from entrometer.experiments.fork.config import ForkConfig
 from entrometer.report.kinds import PageParts
 from entrometer.runs.tables.fork import ForkTables, LossOutcome
-from entrometer.text import interval, table
+from entrometer.text import interval_of, table
 
 
 def _steps() -> Steps:
     # Imported when called, so that --help does not load torch.
     from entrometer.experiments.fork.collect import collect
-    from entrometer.experiments.fork.plan import follow_up, plan
+    from entrometer.experiments.fork.plan import follow_up, guess, plan
     from entrometer.experiments.fork.summary import summarize
 
-    return Steps(plan, collect, summarize, follow_up)
+    return Steps(
+        *(plan, collect, summarize, follow_up),
+        rounds=lambda config: config.halvings,
+        guess=guess,
+    )
 
 
 def _page() -> PageParts[ForkTables]:
@@ -32,11 +35,8 @@ def _text(tables: ForkTables) -> Sequence[str]:
         rows = [
             [
                 *(str(o.steps), o.loss),
-                *(
-                    cell
-                    for x in ("entropy", "reward")
-                    for cell in (_level(o, x), _gain(o, x))
-                ),
+                *(_level(o, "entropy"), _gain(o, "entropy")),
+                *(_level(o, "reward"), _gain(o, "reward")),
             ]
             for o in tables.outcomes
             if o.checkpoint == name
@@ -53,16 +53,13 @@ def _text(tables: ForkTables) -> Sequence[str]:
 
 
 def _level(o: LossOutcome, objective: str) -> str:
-    ends = (getattr(o, f"{objective}{x}") for x in ("", "_low", "_high"))
-    return interval(*ends).replace("+", "")
+    return interval_of(o, objective).replace("+", "")
 
 
 def _gain(o: LossOutcome, objective: str) -> str:
-    gain, low, high = (
-        getattr(o, f"{objective}_gain{x}") for x in ("", "_low", "_high")
-    )
     # Without an interval: of plain itself, or of a loss that has changed nothing.
-    return "0" if gain == 0 and math.isnan(low) else interval(gain, low, high)
+    nothing = getattr(o, f"{objective}_gain") == 0
+    return "0" if nothing else interval_of(o, f"{objective}_gain")
 
 
 FORK = register(

@@ -20,7 +20,7 @@ from entrometer.estimators import (
     two_way,
 )
 from entrometer.experiments.fork.config import ForkConfig
-from entrometer.experiments.fork.plan import CheckpointPlan, Evaluated
+from entrometer.experiments.fork.plan import CheckpointPlan, Evaluated, Losses
 from entrometer.experiments.requests import read_draws
 from entrometer.experiments.result_fields import estimate_fields
 from entrometer.interventions import Intervention
@@ -72,15 +72,19 @@ class Evaluation:
 
 
 @dataclass(frozen=True, eq=False)
-class Rung:
-    """All continuations of a checkpoint to the same number of steps."""
+class Evaluations:
+    """Evaluations of all continuations of a checkpoint by the same number of steps."""
 
+    steps: int
     rows: dict[tuple[Intervention, int], Evaluation]
 
     @classmethod
-    def of(cls, rows: Sequence[Evaluated], store: Path) -> "Rung":
-        """Return the evaluations of continuations, read from the store."""
-        return cls({(r.loss, r.seed): Evaluation.of(r, store) for r in rows})
+    def of(
+        cls, evaluated: Sequence[Evaluated], steps: int, store: Path
+    ) -> "Evaluations":
+        """Return the evaluations after so many steps, read from the store."""
+        at = [row for row in evaluated if row.steps == steps]
+        return cls(steps, {(r.loss, r.seed): Evaluation.of(r, store) for r in at})
 
     @cached_property
     def losses(self) -> list[Intervention]:
@@ -97,14 +101,10 @@ class Rung:
         plain = self.cells(self.losses[0], objective)
         return two_way(self.cells(loss, objective) - plain)
 
-
-def best(
-    config: ForkConfig, rows: Sequence[Evaluated], store: Path
-) -> list[Intervention]:
-    """Return all losses but plain, the largest mean gain over plain first."""
-    rung = Rung.of(rows, store)
-    gains = {x: rung.gain(x, config.by).expected.value for x in rung.losses[1:]}
-    return sorted(gains, key=lambda loss: -gains[loss])
+    def best(self, by: str) -> tuple[Intervention, ...]:
+        """Return all losses but plain, the largest mean gain over plain first."""
+        gains = {x: self.gain(x, by).expected.value for x in self.losses[1:]}
+        return tuple(sorted(gains, key=lambda loss: -gains[loss]))
 
 
 def collect(
@@ -113,45 +113,46 @@ def collect(
     """Return all result tables; the store must hold the result of every pass."""
     tables = ForkTables()
     for point in points:
-        tables.outcomes.extend(_outcomes(config, point, store))
+        for number, steps in enumerate(config.evaluated_after):
+            evaluations = Evaluations.of(point.evaluated, steps, store)
+            after = point.going_on[min(number + 1, len(point.going_on) - 1)]
+            rows = _outcomes(config, point.name, evaluations, after)
+            tables.outcomes.extend(rows)
+            tables.prompts.extend(_prompts(point.name, evaluations))
         last = {(row.loss, row.seed): row for row in point.evaluated}
         for row in last.values():
             tables.taken.extend(_taken(point, row, store))
-        for row in point.evaluated:
-            tables.prompts.extend(_prompts(point, row, store))
     return tables
 
 
 def _outcomes(
-    config: ForkConfig, point: CheckpointPlan, store: Path
-) -> Iterator[LossOutcome]:
-    for number, steps in enumerate(config.evaluated_after):
-        rung = Rung.of([r for r in point.evaluated if r.steps == steps], store)
-        after = point.going_on[min(number + 1, len(point.going_on) - 1)]
-        rows = [
-            LossOutcome(
-                checkpoint=point.name,
-                loss=str(loss),
-                steps=steps,
-                goes_on=loss in after,
-                seeds=config.seeds,
-                prompts=rung.cells(loss, "entropy").shape[1],
-                **_estimates(rung, loss),
-            )
-            for loss in rung.losses
-        ]
-        if steps == config.steps:
-            p_values = [getattr(r, f"{config.by}_gain_p") for r in rows[1:]]
-            passes = [False, *advised(p_values)]
-            rows = [replace(r, passes=x) for r, x in zip(rows, passes, strict=True)]
-        yield from rows
+    config: ForkConfig, name: str, evaluations: Evaluations, after: Losses
+) -> list[LossOutcome]:
+    """Return a row per loss; `after` are the losses that take further steps."""
+    rows = [
+        LossOutcome(
+            checkpoint=name,
+            loss=str(loss),
+            steps=evaluations.steps,
+            goes_on=loss in after,
+            seeds=config.seeds,
+            prompts=evaluations.cells(loss, "entropy").shape[1],
+            **_estimates(evaluations, loss),
+        )
+        for loss in evaluations.losses
+    ]
+    if evaluations.steps < config.steps:
+        return rows
+    p_values = [getattr(row, f"{config.by}_gain_p") for row in rows[1:]]
+    passes = [False, *advised(p_values)]
+    return [replace(row, passes=x) for row, x in zip(rows, passes, strict=True)]
 
 
-def _estimates(rung: Rung, loss: Intervention) -> dict[str, Any]:
+def _estimates(evaluations: Evaluations, loss: Intervention) -> dict[str, Any]:
     columns: dict[str, Any] = {}
     for objective in OBJECTIVES:
-        value = two_way(rung.cells(loss, objective)).expected
-        gain = rung.gain(loss, objective)
+        value = two_way(evaluations.cells(loss, objective)).expected
+        gain = evaluations.gain(loss, objective)
         columns |= estimate_fields(objective, value)
         columns |= estimate_fields(f"{objective}_gain", gain.expected)
         columns[f"{objective}_gain_p"] = gain.p_value
@@ -166,20 +167,19 @@ def _taken(point: CheckpointPlan, row: Evaluated, store: Path) -> Iterator[StepT
         )
 
 
-def _prompts(
-    point: CheckpointPlan, row: Evaluated, store: Path
-) -> Iterator[PromptOutcome]:
-    sums = Evaluation.of(row, store).sums
-    columns = {name: sums.of_prompts(name) for name in sums.columns}
-    for i, problem in enumerate(sums.prompt.tolist()):
-        yield PromptOutcome(
-            checkpoint=point.name,
-            loss=str(row.loss),
-            seed=row.seed,
-            steps=row.steps,
-            problem=problem,
-            responses=int(columns["responses"][i]),
-            tokens=int(columns["tokens"][i]),
-            entropy=float(columns["entropy"][i]),
-            reward=float(columns["reward"][i]),
-        )
+def _prompts(name: str, evaluations: Evaluations) -> Iterator[PromptOutcome]:
+    for (loss, seed), evaluation in evaluations.rows.items():
+        sums = evaluation.sums
+        columns = {column: sums.of_prompts(column) for column in sums.columns}
+        for i, problem in enumerate(sums.prompt.tolist()):
+            yield PromptOutcome(
+                checkpoint=name,
+                loss=str(loss),
+                seed=seed,
+                steps=evaluations.steps,
+                problem=problem,
+                responses=int(columns["responses"][i]),
+                tokens=int(columns["tokens"][i]),
+                entropy=float(columns["entropy"][i]),
+                reward=float(columns["reward"][i]),
+            )

@@ -1,6 +1,6 @@
 """Passes of a fork: continuations under each loss, and their evaluation."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -21,6 +21,8 @@ from entrometer.experiments.requests import Draw, Forward, Request, Subject
 from entrometer.interventions import PLAIN, Intervention, intervention
 from entrometer.policy.checkpoint import read_schedule, read_total_steps
 from entrometer.runs import response_seeds
+
+Losses = tuple[Intervention, ...]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,17 +51,15 @@ class CheckpointPlan:
     name: str
     steps: int
     """Optimizer steps of the training before the checkpoint."""
-    learning_rate: float
     subject: Subject
     rounds: tuple[tuple[Draw, ...], ...]
     """Problems and seeds of each round of sampling, by seed."""
     total: int
     """Steps of the whole training, the continuation included."""
-    losses: tuple[Intervention, ...]
-    """All losses; plain is the first."""
     config: ForkConfig = field(repr=False)
-    going_on: tuple[tuple[Intervention, ...], ...] = ()
-    """Losses that reach each evaluation, as far as that is known."""
+    going_on: tuple[Losses, ...]
+    """Losses that reach each evaluation, as far as that is known: all of them the
+    first. Plain is the first of each."""
 
     def requests(self) -> Iterator[Request]:
         """Yield the continuations and evaluations that are known so far."""
@@ -115,15 +115,16 @@ class CheckpointPlan:
 
 
 def plan(config: ForkConfig) -> list[CheckpointPlan]:
-    """Return the continuations to the first evaluation; loads no model."""
+    """Return the continuations to the first halving; loads no model."""
     losses = _losses(config.interventions)
-    return [
+    points = [
         _checkpoint(config, path, name, losses)
         for name, path in named_checkpoints(config)
     ]
+    return [_with_halvings(point, lambda evaluated, steps: None) for point in points]
 
 
-def _losses(texts: Sequence[str]) -> tuple[Intervention, ...]:
+def _losses(texts: Sequence[str]) -> Losses:
     chosen = dict.fromkeys([intervention(PLAIN), *map(intervention, texts)])
     for loss in chosen:
         if missing := loss.remedy.lacks(TABLES):
@@ -136,7 +137,7 @@ def _losses(texts: Sequence[str]) -> tuple[Intervention, ...]:
 
 
 def _checkpoint(
-    config: ForkConfig, path: Path, name: str, losses: tuple[Intervention, ...]
+    config: ForkConfig, path: Path, name: str, losses: Losses
 ) -> CheckpointPlan:
     subject = subject_of(config, path)
     steps, learning_rate, _ = read_schedule(path)
@@ -144,12 +145,10 @@ def _checkpoint(
     return CheckpointPlan(
         name=name,
         steps=steps,
-        learning_rate=learning_rate,
         subject=subject,
         rounds=tuple(_rounds(config, subject, seed) for seed in range(config.seeds)),
         # A continuation that goes beyond the end makes the training longer.
         total=max(read_total_steps(path), steps + config.steps),
-        losses=losses,
         config=config,
         going_on=(losses,),
     )
@@ -174,30 +173,58 @@ def _rounds(config: ForkConfig, subject: Subject, seed: int) -> tuple[Draw, ...]
     return tuple(one_round() for _ in range(config.steps // config.window))
 
 
+Order = Callable[[Sequence[Evaluated], int], Losses | None]
+"""Maps what is evaluated, and the steps of a halving, to all losses but plain, the best
+first; to None if that is not known."""
+
+
 def follow_up(
     config: ForkConfig, points: Sequence[CheckpointPlan], store: Path
 ) -> list[CheckpointPlan]:
-    """Return the plans with all evaluations added whose losses are known by now.
+    """Return the plans with the evaluations up to the next undecided halving added."""
+    order = _order_by_results(config, store)
+    return [_with_halvings(point, order) for point in points]
 
-    While the store lacks the results before a halving, the first half of the losses
-    stands for those that will go on, which cost the same.
+
+def guess(
+    config: ForkConfig, points: Sequence[CheckpointPlan], store: Path
+) -> list[CheckpointPlan]:
+    """Return the plans with all evaluations, of as many losses as there will be.
+
+    Before a halving that is not decided, any losses stand for those that will go on:
+    they cost the same.
     """
-    return [_continued(config, point, store) for point in points]
+    decided = _order_by_results(config, store)
+
+    def order(evaluated: Sequence[Evaluated], steps: int) -> Losses:
+        losses = dict.fromkeys(row.loss for row in evaluated if row.steps == steps)
+        return decided(evaluated, steps) or tuple(losses)[1:]
+
+    return [_with_halvings(point, order) for point in points]
 
 
-def _continued(
-    config: ForkConfig, point: CheckpointPlan, store: Path
-) -> CheckpointPlan:
-    # Imported on use: plans are made where results are not read.
-    from entrometer.experiments.fork.collect import best
+def _order_by_results(config: ForkConfig, store: Path) -> Order:
+    # Imported on use: reading results needs the plan.
+    from entrometer.experiments.fork.collect import Evaluations
 
-    point = replace(point, going_on=(point.losses,))
+    def order(evaluated: Sequence[Evaluated], steps: int) -> Losses | None:
+        at = [row for row in evaluated if row.steps == steps]
+        done = all(r.path(store).exists() for row in at for r in row.requests())
+        return Evaluations.of(at, steps, store).best(config.by) if done else None
+
+    return order
+
+
+def _with_halvings(point: CheckpointPlan, order: Order) -> CheckpointPlan:
+    """Return the plan up to the first halving for which `order` is not known."""
+    config, going_on = point.config, point.going_on[:1]
     for steps in config.evaluated_after[:-1]:
-        plain, *others = point.going_on[-1]
+        plain, *others = going_on[-1]
         if steps in config.halved_after:
-            half = (len(others) + 1) // 2
-            at = [row for row in point.evaluated if row.steps == steps]
-            done = all(r.path(store).exists() for row in at for r in row.requests())
-            others = (best(config, at, store) if done else others)[:half]
-        point = replace(point, going_on=(*point.going_on, (plain, *others)))
-    return point
+            so_far = replace(point, going_on=going_on).evaluated
+            best_first = order(so_far, steps)
+            if best_first is None:
+                break
+            others = [*best_first[: (len(others) + 1) // 2]]
+        going_on = (*going_on, (plain, *others))
+    return replace(point, going_on=going_on)

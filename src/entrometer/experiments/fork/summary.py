@@ -4,11 +4,9 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from entrometer.experiments.fork.config import ForkConfig
-from entrometer.experiments.result_fields import responses_in_words
+from entrometer.experiments.result_fields import UNITS, responses_in_words
 from entrometer.runs.tables.fork import ForkTables, LossOutcome
-from entrometer.text import interval
-
-_UNITS = {"entropy": "nats per token", "reward": "per response"}
+from entrometer.text import interval_of
 
 
 def summarize(config: ForkConfig, tables: ForkTables) -> dict[str, Any]:
@@ -24,15 +22,8 @@ def summarize(config: ForkConfig, tables: ForkTables) -> dict[str, Any]:
     }
 
 
-def last_outcomes(config: ForkConfig, tables: ForkTables) -> list[LossOutcome]:
-    """Return the rows after all steps, plain first."""
-    return [row for row in tables.outcomes if row.steps == config.steps]
-
-
 def _of_checkpoint(config: ForkConfig, tables: ForkTables, name: str) -> Iterator[str]:
-    plain, *others = (
-        row for row in last_outcomes(config, tables) if row.checkpoint == name
-    )
+    plain, *others = (row for row in tables.last if row.checkpoint == name)
     both = (_level(plain, x) for x in ("entropy", "reward"))
     yield (
         f"{name}: {config.steps} steps of plain Dr-GRPO lead to {' and '.join(both)}."
@@ -62,14 +53,12 @@ def _of_checkpoint(config: ForkConfig, tables: ForkTables, name: str) -> Iterato
 
 
 def _level(row: LossOutcome, objective: str) -> str:
-    ends = (getattr(row, f"{objective}{x}") for x in ("", "_low", "_high"))
     name = "an entropy" if objective == "entropy" else "a reward"
-    return f"{name} of {interval(*ends).lstrip('+')} {_UNITS[objective]}"
+    return f"{name} of {interval_of(row, objective).lstrip('+')} {UNITS[objective]}"
 
 
 def _gain(row: LossOutcome, objective: str) -> str:
-    ends = (getattr(row, f"{objective}_gain{x}") for x in ("", "_low", "_high"))
-    return f"{interval(*ends)} {_UNITS[objective]}"
+    return f"{interval_of(row, f'{objective}_gain')} {UNITS[objective]}"
 
 
 def _how(config: ForkConfig) -> str:
@@ -90,7 +79,7 @@ def _warnings(config: ForkConfig, tables: ForkTables) -> Iterator[str]:
             f"{config.seeds} seeds: intervals over so few continuations are wide; give "
             "--seeds 4 or more."
         )
-    yield from _unbounded(last_outcomes(config, tables))
+    yield from _unbounded(tables.last)
 
 
 def _unbounded(rows: Sequence[LossOutcome]) -> Iterator[str]:

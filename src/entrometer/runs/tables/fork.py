@@ -91,3 +91,9 @@ class ForkTables:
     outcomes: list[LossOutcome] = field(default_factory=list)
     taken: list[StepTaken] = field(default_factory=list)
     prompts: list[PromptOutcome] = field(default_factory=list)
+
+    @property
+    def last(self) -> list[LossOutcome]:
+        """Rows after all steps; plain is the first of each checkpoint."""
+        last = max((row.steps for row in self.outcomes), default=0)
+        return [row for row in self.outcomes if row.steps == last]
