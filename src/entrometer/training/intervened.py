@@ -72,7 +72,7 @@ class Intervened(Instrumented):
         if intervention is not None:
             self._intervene(trainable(intervention))
 
-    def tables(self) -> set[str]:
+    def available_tables(self) -> set[str]:
         """Return the optional tables of `TokenTables` that the trainer has."""
         # A `rollout_func` may return no log-probs: then the first update says so.
         engine = self.use_vllm or self.rollout_func is not None
@@ -81,7 +81,7 @@ class Intervened(Instrumented):
 
     def _intervene(self, chosen: Intervention) -> None:
         require_plain_loss(self, chosen)
-        require_tables(chosen, self.tables())
+        require_tables(chosen, self.available_tables())
         trl_clip = {"low": self.epsilon_low, "high": self.epsilon_high}
         if chosen.name == PLAIN and dict(chosen.settings) == trl_clip:
             return

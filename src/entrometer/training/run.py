@@ -74,6 +74,12 @@ def train(config: TrainConfig, run: Path, *, progress: Progress | None = None) -
     if needs_lookahead(intervention, config.micro_batch):
         require_lookahead_supported(intervention, fsdp=fsdp(), deepspeed=deepspeed())
     chosen = task(config.task, **config.task_settings())
+    if "S_engine" in intervention.remedy.needs and isinstance(chosen, TaskWithTool):
+        raise InvalidValue(
+            "expected an intervention that reads no log-probs of an engine for the "
+            f"task {config.task!r}, whose tool writes a part of the responses, got "
+            f"{config.intervention!r}; take another one, or another task"
+        )
     if sharded() and isinstance(chosen, TaskWithTool):
         raise InvalidValue(
             "expected a task without a tool for a sharded model (FSDP, DeepSpeed), got "
@@ -218,12 +224,6 @@ def make_trainer(
     problems = task.problems(Split.TRAIN, config.problems)
     tool = tool_of(task, problems)
     needs = trainable(config.intervention).remedy.needs
-    if tool is not None and "S_engine" in needs:
-        raise InvalidValue(
-            f"expected an intervention that reads no log-probs of an engine for the "
-            f"task {config.task!r}, whose tool writes a part of the responses, got "
-            f"{config.intervention!r}; take another one, or another task"
-        )
     own = OwnRollouts(tool, keep_logprobs="S_engine" in needs)
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "You are using 'rollout_func'", UserWarning)

@@ -78,10 +78,10 @@ class Trainer(FsdpTrainer, Intervened, GRPOTrainer):  # type: ignore[misc]
         """The run directory."""
         return Path(self.args.output_dir)
 
-    def tables(self) -> set[str]:
+    def available_tables(self) -> set[str]:
         """Return the optional tables of `TokenTables` that the trainer has."""
         # The policy at the beginning of Dr-GRPO is the reference without TRL's.
-        return super().tables() | {"S_ref"}
+        return super().available_tables() | {"S_ref"}
 
     def _generate_and_score_completions(self, inputs: Any) -> Any:
         output = super()._generate_and_score_completions(inputs)

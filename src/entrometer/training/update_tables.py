@@ -60,7 +60,7 @@ def micro_batch_rows(
         S_old=_float64(S if S_old is None else S_old),
         A=_float64(A.expand_as(S)),
         mask=counted_tokens(inputs).bool().cpu(),
-        concentration=None if concentration is None else _float64(concentration),
+        concentration=_optional(concentration),
         S_engine=_optional(inputs.get("sampling_per_token_logps")),
         S_ref=_optional(inputs.get("ref_per_token_logps")),
     )
