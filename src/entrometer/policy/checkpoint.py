@@ -68,7 +68,7 @@ def load_checkpoint(
     path = local_directory(Path(path).expanduser())
     if not (path / _TRAINER_STATE).is_file():
         raise SourceNotFound(
-            f"{path / 'trainer_state.json'}: no such file, so this is not a Trainer's "
+            f"{path / _TRAINER_STATE}: no such file, so this is not a Trainer's "
             "checkpoint, or not all of it. Name a directory `checkpoint-N`, or use "
             "`load_policy` for weights alone."
         )
@@ -78,7 +78,7 @@ def load_checkpoint(
     if optimizer.state.step > step:
         raise UnreadableSource(
             f"{path}: optimizer.pt took {optimizer.state.step} steps, "
-            f"trainer_state.json counts {step}: of different checkpoints. {_COPY_AGAIN}"
+            f"{_TRAINER_STATE} counts {step}: of different checkpoints. {_COPY_AGAIN}"
         )
     if optimizer.state.step == 0 and step > 0:
         raise UnreadableSource(
