@@ -1,8 +1,9 @@
 """Estimates of time and memory, from timing a small part of an experiment's passes.
 
 Every kind of pass is timed at two sizes on this machine. The seconds of a pass are
-$t = a + bc$, where $c$ is its cost in forward passes over one response
-(`Request.cost`), so the pass itself says how its work grows.
+$t = an + bc$, where $n$ is how often it does what takes a fixed time
+(`Request.repeats`: 1, or the steps of a training) and $c$ its cost in forward passes
+over one response (`Request.cost`), so the pass itself says how its work grows.
 """
 
 import operator
@@ -41,7 +42,10 @@ _QUICK = 3.0
 
 
 class Rate(NamedTuple):
-    """Seconds of a pass: `fixed` + `per_cost` · its cost; the first takes longer."""
+    """Seconds of a pass: `fixed` per repeat and `per_cost` · its cost.
+
+    The first pass of a stage takes longer.
+    """
 
     fixed: float
     per_cost: float
@@ -51,7 +55,8 @@ class Rate(NamedTuple):
     def seconds(self, request: Request) -> float:
         """Return the seconds of a pass that is not the first of its stage."""
         # Not `request.cost`: a divided request has none, because its shards have it.
-        return self.fixed + self.per_cost * (request.forwards * request.rows)
+        cost = request.forwards * request.rows
+        return self.fixed * request.repeats + self.per_cost * cost
 
 
 @dataclass(frozen=True)
@@ -199,14 +204,22 @@ def excerpt(requests: Sequence[Request], prompts: int, group: int) -> list[Reque
     )
     # Every fold of the evaluation batch needs a prompt of its own.
     prompts = max(prompts, *(getattr(r, "folds", 1) for r in requests))
+    windows = max(getattr(r, "window", 1) for r in requests)
+
+    def update_batch(least: int) -> Draw:
+        # Whole groups: without a difference in reward a step has no backward pass.
+        chosen = [p for p in problems[: max(group, least)] for _ in range(group)]
+        return replace(template.of(chosen), subject=small(template.subject))
 
     def small(value: Any, name: str = "") -> Any:
         if isinstance(value, Subject):
             # At the checkpoint itself: steps before it would have to be taken first.
             return replace(value, advanced=None)
         if name == "batch" and isinstance(value, Source):
-            chosen = [p for p in problems[:group] for _ in range(group)]
-            return replace(template.of(chosen), subject=small(template.subject))
+            return update_batch(1)
+        if name == "draws":
+            # One round of sampling, of at least a prompt for each of its steps.
+            return (update_batch(windows),)
         if isinstance(value, Draw):
             few = value.of(problems[:prompts])
             return replace(few, subject=small(value.subject))
@@ -273,7 +286,8 @@ def time_passes(
                 stage = request.stage
                 if cold_start:
                     first[stage] = max(first[stage], cold - taken)
-                seconds[stage].append((request.forwards * request.rows, taken))
+                n = request.repeats
+                seconds[stage].append((request.forwards * request.rows / n, taken / n))
                 if isinstance(request, Draw):
                     rollouts = read_rollouts(request.path(store))
                     of_all = rollouts.full_length.tolist()

@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from collections import Counter
 from dataclasses import replace
 from functools import partial
 from itertools import pairwise
@@ -18,6 +19,7 @@ from entrometer.experiments.compare.requests import (
     InterventionInputs,
     InterventionLoss,
 )
+from entrometer.experiments.cost import Rate, excerpt
 from entrometer.experiments.experiment import run_kinds
 from entrometer.experiments.fork import FORK
 from entrometer.experiments.fork.collect import Evaluations
@@ -33,7 +35,7 @@ from entrometer.experiments.requests import (
     Step,
     UpdateTables,
 )
-from entrometer.experiments.run import run_experiment, run_requests
+from entrometer.experiments.run import requests_of, run_experiment, run_requests
 from entrometer.interventions import intervention
 from entrometer.policy.checkpoint import read_schedule
 from entrometer.report import write_report
@@ -250,6 +252,23 @@ def test_planned_work_does_not_depend_on_which_losses_go_on(config, run, tmp_pat
         return sorted(r.cost for point in points for r in point.requests())
 
     assert costs(guessed) == costs(known)
+
+
+def test_time_is_estimated_by_the_step(config):
+    """From one round of whole groups, with a prompt for each of its steps."""
+    config = replace(config, steps=24, window=3, halvings=0)
+    requests = requests_of(plan(config))
+    for size in (2, 3):
+        (small,) = (
+            r for r in excerpt(requests, 4, size) if isinstance(r, Continuation)
+        )
+        assert small.repeats == 3
+        (draw,) = small.draws
+        assert Counter(draw.problems) == dict.fromkeys(set(draw.problems), size)
+        assert len(set(draw.problems)) == 3
+    whole = next(r for r in requests if isinstance(r, Continuation))
+    rate = Rate(fixed=0.5, per_cost=0.0)
+    assert rate.seconds(whole) == 12.0
 
 
 def test_a_loss_that_is_stopped_takes_no_further_step(config, tmp_path, monkeypatch):

@@ -73,6 +73,11 @@ class Continuation(Request):
     forwards = 2.0 + 1.0 + 2.2
 
     @property
+    def repeats(self) -> int:
+        """Number of optimizer steps."""
+        return len(self.draws) * self.window
+
+    @property
     def batches(self) -> Sequence[Responses]:
         """Responses of every round."""
         return self.draws

@@ -234,6 +234,11 @@ class Request(ABC):
         return 1.0
 
     @property
+    def repeats(self) -> int:
+        """Number of times that the pass does what takes a fixed time."""
+        return 1
+
+    @property
     def batches(self) -> Sequence[Responses]:
         """Responses that the pass goes over."""
         return [attrgetter(self.over)(self)] if self.over else []
