@@ -27,7 +27,8 @@ SETTINGS = (
 )
 VERBS = {
     "measure": ("--curvature-prompts", "0", "--variance-prompts", "0"),
-    "influence": ("--folds", "2"),
+    # No check by removal, which needs more folds.
+    "influence": ("--folds", "2", "--remove", "0"),
 }
 
 _REWARD = '''"""A reward that differs between any two long responses."""
