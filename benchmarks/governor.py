@@ -34,12 +34,13 @@ HELD_FROM = 40
 def run() -> Report:
     with keeping("GOVERNOR_AT", Path(__file__)) as kept:
         tables = _forked(kept)
-    deviations = {x: _deviations(tables, x, _target(x)) for x in (*GOVERNORS, *OTHERS)}
+    with_target = [x for x in (*GOVERNORS, *OTHERS) if "target=" in x]
+    deviations = {x: _deviations(tables, x) for x in with_target}
     rewards = {name: _at_end(tables, name) for name in (*GOVERNORS, *FIXED)}
     best = max(FIXED, key=lambda name: rewards[name].mean())
     lost = [*_lost(tables)]
     figures: dict[str, Any] = {
-        "deviation from target": {x: _spread(d) for x, d in deviations.items() if d},
+        "deviation from target": {x: _spread(d) for x, d in deviations.items()},
         "reward at the end": {x: round(float(r.mean()), 4) for x, r in rewards.items()},
         "best fixed strength": best,
         "lost trainings of a governor": lost,
@@ -87,14 +88,9 @@ def _forked(kept: Kept) -> ForkTables:
     return read_tables(run, ForkTables)
 
 
-def _target(loss: str) -> float | None:
-    return float(loss.partition("target=")[2]) if "target=" in loss else None
-
-
-def _deviations(tables: ForkTables, loss: str, target: float | None) -> list[float]:
+def _deviations(tables: ForkTables, loss: str) -> list[float]:
     """Return the mean relative deviation of each training, on held-out responses."""
-    if target is None:
-        return []
+    target = float(loss.partition("target=")[2])
     found = []
     for rows in _trainings(tables, loss):
         steps = sorted({r.steps for r in rows if r.steps >= HELD_FROM})

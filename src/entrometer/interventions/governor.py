@@ -6,11 +6,10 @@ from entrometer.interventions.entropy_bonus import entropy_bonus
 from entrometer.interventions.registry import register
 from entrometer.interventions.tables import PerToken, TokenTables
 
-_LARGEST_ERROR = 0.7
-"""Error beyond which the strength does not rise or fall further: a factor of 2."""
+_LARGEST_ERROR = 1.2
+"""Error beyond which the strength does not rise or fall further: a factor of 3.3."""
 
-
-_FAST, _SLOW = 0.5, 0.2
+_FAST, _SLOW = 0.8, 0.3
 """Weights of a new measurement in the two moving averages of the entropy."""
 
 _APART = (1 - _SLOW) / _SLOW - (1 - _FAST) / _FAST
@@ -33,10 +32,12 @@ def _next_settings(settings: dict[str, float], entropy: float) -> dict[str, floa
     if abs(error) < _LARGEST_ERROR:
         base *= math.exp(s["integral"] * error)
     base = min(max(base, s["smallest"]), s["largest"])
-    error = min(max(error, -_LARGEST_ERROR), _LARGEST_ERROR)
-    alpha = min(base * math.exp(s["gain"] * error), s["largest"])
-    if change > s["rise"] * target:
-        alpha = 0.0
+    more = math.expm1(s["gain"] * min(abs(error), _LARGEST_ERROR))
+    alpha = base * (1 + more if error > 0 else 1 - more)
+    # On its way down from far above, entropy is left to the loss.
+    lowest = -base if fast < target * math.exp(_LARGEST_ERROR) else 0.0
+    highest = min(s["growth"] * max(s["alpha"], base), s["largest"])
+    alpha = min(max(alpha, lowest), highest)
     state = {"alpha": alpha, "base": base, "fast": fast, "slow": slow}
     return settings | {"target": target} | state
 
@@ -44,7 +45,8 @@ def _next_settings(settings: dict[str, float], entropy: float) -> dict[str, floa
 @register(
     "governor",
     adapt=_next_settings,
-    positive=("target", "base", "smallest", "decay"),
+    positive=("target", "base", "smallest", "decay", "growth"),
+    signed=("alpha",),
 )
 def governor(
     tables: TokenTables,
@@ -54,13 +56,13 @@ def governor(
     base: float = 0.04,
     fast: float = 0.0,
     slow: float = 0.0,
-    gain: float = 3.0,
-    integral: float = 0.2,
-    lead: float = 3.0,
-    rise: float = 0.1,
+    gain: float = 4.0,
+    integral: float = 0.15,
+    lead: float = 5.0,
+    growth: float = 2.0,
     decay: float = 1.0,
     smallest: float = 1e-3,
-    largest: float = 1.0,
+    largest: float = 0.5,
     low: float = 0.2,
     high: float = 0.2,
 ) -> PerToken:
@@ -68,14 +70,17 @@ def governor(
 
     After each step, with $h$ the average entropy of the last batches (`fast`), $\dot h$
     its change per step (from `fast` and `slow`) and the error
-    $e = \log(\text{target}/(h + \text{lead}\cdot\dot h))$, limited to a factor of 2,
+    $e = \log(\text{target}/(h + \text{lead}\cdot\dot h))$, limited to a factor of 3.3,
     $$b \leftarrow b\,e^{\text{integral}\cdot e},\qquad
-      \alpha = b\,e^{\text{gain}\cdot e},$$
-    both at most `largest`, $b$ (`base`) at least `smallest` and constant while the
-    error is at its limit, and $\alpha = 0$ while entropy rises by more than `rise` of
-    the target per step. In logarithms, because the strength that holds an entropy
-    changes by orders of magnitude during a training. `lead` accounts for momentum,
-    through which past steps still act. The target falls by the factor `decay` after
-    each step.
+      \alpha = b\,e^{\text{gain}\cdot e}\text{ for }e > 0,\quad
+      \alpha = b\,(2 - e^{-\text{gain}\cdot e})\text{ for }e < 0.$$
+    So $b$ (`base`) is the strength that holds the entropy where it is: constant while
+    the error is at its limit, at least `smallest`. $\alpha$ is at most `largest` and
+    `growth` times the last step's or $b$, so that one noisy batch does not push entropy
+    up for the ten steps that momentum goes on; it is at least $-b$, and at least 0
+    while $h$ is more than a factor of 3.3 above the target: a governor takes back what
+    it pushed too far, and leaves the way down to the loss. `lead` accounts for
+    momentum, through which past steps still act. The target falls by the factor `decay`
+    after each step.
     """
     return entropy_bonus(tables, alpha=alpha, low=low, high=high)

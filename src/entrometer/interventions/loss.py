@@ -124,7 +124,12 @@ def _require_range(text: str, key: str, value: Number, remedy: Remedy) -> None:
     positive = key in remedy.positive
     # Only upper limits may be infinite: they then never act.
     infinite = math.isinf(value) and key not in ("high", "cap", "most")
-    if not 0 <= value <= largest or infinite or (positive and value == 0):
+    if key in remedy.signed:
+        if not math.isfinite(value):
+            raise InvalidValue(
+                f"expected a finite {key!r} in {text!r}, got {value}; correct it"
+            )
+    elif not 0 <= value <= largest or infinite or (positive and value == 0):
         wanted = f"{'above' if positive else 'from'} 0{' to 1' if largest == 1 else ''}"
         raise InvalidValue(
             f"expected {key!r} {wanted} in {text!r}, got {value}; correct it"

@@ -40,6 +40,7 @@ class Remedy:
     source: str = ""  #: Publication.
     shares: tuple[str, ...] = ()  #: Settings that lie between 0 and 1.
     positive: tuple[str, ...] = ()  #: Settings above 0; others are at least 0.
+    signed: tuple[str, ...] = ()  #: Settings that may be below 0.
 
     @property
     def code(self) -> str:
