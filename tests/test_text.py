@@ -33,7 +33,7 @@ def test_json_has_null_for_what_json_does_not_have(capsys):
         ((-0.0711, -0.101, -0.0412), "-0.071 [-0.101, -0.041]"),
         ((1.5e-6, 1.2e-6, 1.8e-6), "+1.50e-6 [+1.20e-6, +1.80e-6]"),
         ((0.0, 0.0, 0.0), "exactly 0"),
-        ((0.5, math.nan, math.nan), "+0.5 [+nan, +nan]"),
+        ((0.5, math.nan, math.nan), "+0.5 [not known]"),
         ((1.0, 1.0, math.inf), "+1 [+1, +inf]"),
     ],
 )

@@ -51,6 +51,8 @@ def interval(value: float, low: float, high: float, *, scale: float = 1.0) -> st
     """
     if math.isnan(value):
         return "not known"
+    if math.isnan(low) and math.isnan(high):
+        return f"{scale * value:+.3g} [not known]"
     numbers = [scale * x for x in (value, low, high)]
     if not any(numbers):
         return "exactly 0"

@@ -26,6 +26,7 @@ from entrometer.experiments.fork.collect import Evaluations
 from entrometer.experiments.fork.config import ForkConfig
 from entrometer.experiments.fork.plan import follow_up, guess, plan
 from entrometer.experiments.fork.requests import Continuation
+from entrometer.experiments.fork.summary import summarize
 from entrometer.experiments.requests import (
     Concentration,
     Draw,
@@ -230,6 +231,19 @@ def test_plain_differs_from_itself_by_nothing(tables):
         if o.loss == "dr-grpo":
             assert (o.entropy_gain, o.reward_gain, o.passes) == (0, 0, False)
             assert np.isnan(o.entropy_gain_se)
+
+
+def test_a_loss_that_took_the_steps_of_plain_is_named(config, tables):
+    """clip-higher without a second step per round; others are not warned of."""
+    alike = [
+        replace(o, loss="clip-higher") if o.loss == "dr-grpo" else o
+        for o in tables.outcomes
+    ]
+    found = summarize(config, replace(tables, outcomes=[*tables.outcomes, *alike]))
+    (warning,) = (w for w in found["warnings"] if "steps of plain" in w)
+    assert "clip-higher: it took" in warning
+    assert "--window 2" in warning
+    assert not any("steps of plain" in w for w in summarize(config, tables)["warnings"])
 
 
 def test_a_second_call_computes_nothing(config, run, monkeypatch):

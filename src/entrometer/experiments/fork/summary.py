@@ -5,6 +5,7 @@ from typing import Any
 
 from entrometer.experiments.fork.config import ForkConfig
 from entrometer.experiments.result_fields import UNITS, responses_in_words
+from entrometer.interventions import PLAIN
 from entrometer.runs.tables.fork import ForkTables, LossOutcome
 from entrometer.text import interval_of
 
@@ -54,7 +55,9 @@ def _of_checkpoint(config: ForkConfig, tables: ForkTables, name: str) -> Iterato
 
 def _level(row: LossOutcome, objective: str) -> str:
     name = "an entropy" if objective == "entropy" else "a reward"
-    return f"{name} of {interval_of(row, objective).lstrip('+')} {UNITS[objective]}"
+    return (
+        f"{name} of {interval_of(row, objective).replace('+', '')} {UNITS[objective]}"
+    )
 
 
 def _gain(row: LossOutcome, objective: str) -> str:
@@ -79,7 +82,24 @@ def _warnings(config: ForkConfig, tables: ForkTables) -> Iterator[str]:
             f"{config.seeds} seeds: intervals over so few continuations are wide; give "
             "--seeds 4 or more."
         )
+    yield from _alike(config, tables.last)
     yield from _unbounded(tables.last)
+
+
+def _alike(config: ForkConfig, rows: Sequence[LossOutcome]) -> Iterator[str]:
+    for row in rows:
+        same = row.entropy_gain == row.reward_gain == 0
+        if same and row.loss != PLAIN:
+            ratios = (
+                "; every ratio is 1 at the first step after sampling: give --window 2 "
+                "or more for a loss on the ratio"
+                if config.window == 1
+                else "; use a larger strength"
+            )
+            yield (
+                f"{row.checkpoint}, {row.loss}: it took the steps of plain "
+                f"Dr-GRPO{ratios}."
+            )
 
 
 def _unbounded(rows: Sequence[LossOutcome]) -> Iterator[str]:
