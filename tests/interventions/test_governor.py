@@ -19,7 +19,7 @@ def test_the_first_step_begins_the_averages():
     after = dict(intervention("governor:target=0.4").adapted(0.38).settings)
     e = math.log(0.4 / 0.38)
     assert (after["fast"], after["slow"]) == pytest.approx((0.38, 0.38))
-    assert after["base"] == pytest.approx(0.04 * math.exp(0.15 * e))
+    assert after["base"] == pytest.approx(0.04 * math.exp(0.2 * e))
     assert after["alpha"] == pytest.approx(after["base"] * math.exp(4 * e))
 
 
@@ -30,7 +30,7 @@ def test_a_falling_entropy_counts_as_lower_than_it_is():
     assert (after["fast"], after["slow"]) == pytest.approx((0.46, 0.513))
     e = math.log(0.4 / (0.46 - 2 * 0.053 * 12 / 25))
     assert e < 0
-    assert after["base"] == pytest.approx(0.05 * math.exp(0.15 * e))
+    assert after["base"] == pytest.approx(0.05 * math.exp(0.2 * e))
     assert after["alpha"] == pytest.approx(after["base"] * (2 - math.exp(-4 * e)))
 
 

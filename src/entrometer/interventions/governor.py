@@ -57,7 +57,7 @@ def governor(
     fast: float = 0.0,
     slow: float = 0.0,
     gain: float = 4.0,
-    integral: float = 0.15,
+    integral: float = 0.2,
     lead: float = 5.0,
     growth: float = 2.0,
     decay: float = 1.0,
