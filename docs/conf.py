@@ -18,6 +18,7 @@ extensions = [
     "sphinx.ext.viewcode",
     # The build itself needs no network; a reader's browser fetches MathJax.
     "sphinx.ext.mathjax",
+    "gallery",
     "markdown_docstrings",
     "test_role",
 ]

@@ -1,9 +1,10 @@
-"""Draw overview.svg, the README's picture, from the tables of the studies.
+"""Draw overview.svg and overview-narrow.svg, the README's picture, from the studies.
 
 Usage: python docs/figures/overview.py
 """
 
 from pathlib import Path
+from typing import Any
 
 import matplotlib.pyplot as plt
 import pandas as pd
@@ -90,11 +91,16 @@ def remedies(ax: Axes) -> None:
     ax.set_title("Remedies, 10⁻³ nats over plain", loc="left")
 
 
+def save(name: str, **layout: Any) -> None:
+    """Draw the three panels in one layout."""
+    fig, axes = plt.subplots(**layout, layout="constrained")
+    for ax, draw in zip(axes, (collapse, tokens, remedies), strict=True):
+        ax.spines[["top", "right"]].set_visible(False)
+        draw(ax)
+    fig.savefig(here / name, metadata={"Date": None}, facecolor="white")
+
+
 plt.rcParams |= {"svg.hashsalt": "overview", "font.size": 9}
-fig, axes = plt.subplots(
-    1, 3, figsize=(11.5, 3), width_ratios=(1, 1.5, 1), layout="constrained"
-)
-for ax, draw in zip(axes, (collapse, tokens, remedies), strict=True):
-    ax.spines[["top", "right"]].set_visible(False)
-    draw(ax)
-fig.savefig(here / "overview.svg", metadata={"Date": None}, facecolor="white")
+save("overview.svg", ncols=3, figsize=(11.5, 3), width_ratios=(1, 1.5, 1))
+# For screens on which three panels side by side cannot be read.
+save("overview-narrow.svg", nrows=3, figsize=(5.3, 8), height_ratios=(1, 1.1, 1))
