@@ -129,7 +129,7 @@ def ranks(printed, name):
     ("path", "patterns"),
     [
         (
-            "README.md",
+            "docs/results.md",
             {
                 "entropy, recorded": r"gains in entropy with Spearman's ρ of (.*?) aga",
                 "entropy, stale": r"on stale minibatches with (.*?)\. Gains in rew",
@@ -226,12 +226,12 @@ def test_share_of_the_top_hundredth_is_of_sizes_with_both_signs(printed):
         most = sizes[-round(0.01 * sizes.size) :].sum() / sizes.sum()
         assert top == round(100 * most)
     ends = [min(tops), max(tops)]
-    assert said("README.md", r"1% of the tokens carry (.*?)% of") == ends
+    assert said("docs/results.md", r"1% of the tokens carry (.*?)% of") == ends
     page = "studies/influence/README.md"
     assert said(page, r"\*\*1% of the tokens carry (.*?)% of") == ends
     notebook = "docs/notebooks/study_influence.py"
     assert said(notebook, r"1% of the tokens carry (.*?)% ") == ends
-    for path in ("README.md", page, notebook):
+    for path in ("docs/results.md", page, notebook):
         assert "python -m studies.influence_tables" in text(path)
 
 
@@ -288,7 +288,7 @@ def test_verdicts_on_the_next_batches_are_those_of_the_tables(printed):
     tables, page = printed["next_batches_tables"], "studies/next-batches/README.md"
     misled = one(tables, "gain in entropy, one batch against the others")
     signs = [float(x.rstrip("%")) for x in cells(misled)["signs that are right"]]
-    for path in (page, "README.md"):
+    for path in (page, "docs/results.md"):
         assert said(
             path, r"sign of a gain in entropy by a single batch (.*?) of case"
         ) == (signs)
@@ -329,8 +329,28 @@ def test_verdicts_on_the_next_batches_are_those_of_the_tables(printed):
     kept_up = [line.strip("| ").split(" | ") for line in counts if "| 32 |" in line]
     passed = [[float(kept_up[0][5]), float(kept_up[0][2])]]
     assert [
-        said("README.md", r"false discovery rate of 5%, (\d+ of \d+) gains")
+        said("docs/results.md", r"false discovery rate of 5%, (\d+ of \d+) gains")
     ] == passed
+
+
+def test_the_readme_begins_with_the_agreement_of_other_batches(printed):
+    table = one(printed["next_batches_tables"], "rank ρ")
+    rows = [line.strip("| ").split(" | ") for line in table.split("\n")[2:]]
+    for objective, head in (
+        (
+            "entropy",
+            r"\| \*\*entropy: 7 other batches.*?\*\*, to first order \|(.*?\]) \|\n",
+        ),
+        ("reward", r"\| reward: the same \|(.*?\]) \|\n"),
+    ):
+        (row,) = re.findall(head, (ROOT / "README.md").read_text(encoding="utf-8"))
+        found = re.findall(NUMBER, row.replace("−", "-"))
+        expected = " ".join(row[3] for row in rows if row[0] == objective)
+        assert [*map(float, found)] == [*map(float, re.findall(NUMBER, expected))]
+    taken = said("README.md", r"step taken; 9 to 12 losses \|(.*?) \| One")
+    assert taken == ranks(printed, "entropy, recorded")
+    losses = {int(row[2]) for row in rows}
+    assert losses == {17, 18}
 
 
 METHODS = "studies/workbench-methods/README.md"
