@@ -6,8 +6,10 @@ next to the doctrees until its tables or the package change.
 """
 
 import hashlib
+import io
 import shutil
 from collections.abc import Iterable
+from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 
 from sphinx.application import Sphinx
@@ -44,8 +46,11 @@ def write_pages(app: Sphinx, exception: Exception | None) -> None:
         if not page.is_file():
             for old in kept.glob(f"{name}-*.html"):
                 old.unlink()
-            if main(["report", str(ROOT / folder), "--out", str(page)]):
-                raise ExtensionError(f"gallery: no page of {folder}")
+            said = io.StringIO()
+            with redirect_stdout(said), redirect_stderr(said):
+                failed = main(["report", str(ROOT / folder), "--out", str(page)])
+            if failed:
+                raise ExtensionError(f"gallery: {folder}: {said.getvalue()}")
         shutil.copyfile(page, out / f"{name}.html")
 
 
