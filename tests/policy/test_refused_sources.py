@@ -11,6 +11,7 @@ from entrometer.errors import InvalidValue
 from entrometer.policy import sources
 from entrometer.policy.loading import load_policy
 from entrometer.policy.sources import SourceNotFound, UnreadableSource
+from entrometer.runs.locations import cache_directory
 from tests.policy.saved_models import edit, edit_weights, save_adapter
 
 
@@ -82,9 +83,9 @@ def cache(tmp_path, monkeypatch):
 def test_the_cache_is_the_users(tmp_path, monkeypatch):
     monkeypatch.delenv("ENTROMETER_CACHE", raising=False)
     monkeypatch.setenv("HOME", str(tmp_path))
-    assert sources.model_cache() == tmp_path / ".cache" / "entrometer"
+    assert cache_directory() == tmp_path / ".cache" / "entrometer"
     monkeypatch.setenv("ENTROMETER_CACHE", "~/mine")
-    assert sources.model_cache() == tmp_path / "mine"
+    assert cache_directory() == tmp_path / "mine"
 
 
 def test_a_bare_name_is_a_directory_here_or_else_a_complete_model_of_the_cache(cache):

@@ -14,8 +14,8 @@ from entrometer.policy.sources import (
     UnreadableSource,
     find_directory,
     is_complete,
-    model_cache,
 )
+from entrometer.runs.locations import cache_directory
 from studies import smollm2
 from studies.smollm2 import PreparationFailed, main, prepare_smollm2
 
@@ -177,7 +177,7 @@ def test_the_command_prints_where_it_is(tmp_path, wheel, converted, capsys):
 
 @pytest.mark.slow
 def test_the_real_model_answers_and_splits_numbers_as_it_was_trained_to():
-    if not is_complete(model_cache() / "smollm2"):
+    if not is_complete(cache_directory() / "smollm2"):
         pytest.skip("smollm2 is not prepared")
     policy = load_policy("smollm2")
     tokenizer, settings = policy.tokenizer, policy.base.generation_config

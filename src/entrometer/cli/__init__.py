@@ -15,6 +15,7 @@ VERBS = {
     "train": "Train a policy on a task by imitation, then Dr-GRPO; or resume a run.",
     "import": "Convert a verl, OpenRLHF or DeepSpeed checkpoint, or a dumped batch.",
     "report": "Write finished runs as one HTML page, and their figures as files.",
+    "view": "List the runs in a directory in the browser, and show their pages.",
     "replay": "Run a finished run again from its saved settings; compare the tables.",
     "verify": "Compare your loss, or a framework's, with ours token by token.",
     "store": "List the passes in a store, verify them, delete what nothing needs.",
@@ -32,6 +33,8 @@ _EXTRAS = {
     "jinja2": "report",
     "markupsafe": "report",
     "matplotlib": "report",
+    "starlette": "view",
+    "uvicorn": "view",
     "gguf": "smollm2",
     "inspect_ai": "inspect",
     "peft": "",
@@ -89,7 +92,8 @@ def _refused(verb: str, why: object) -> int:
 
 def _help() -> str:
     lines = VERBS | {name: experiment(name).help for name in experiment_names()}
-    first, last = ["demo", "train", "import"], ["report", "replay", "verify", "store"]
+    first = ["demo", "train", "import"]
+    last = ["report", "view", "replay", "verify", "store"]
     order = [*first, *experiment_names(), *last]
     width = max(map(len, order)) + 1
     return "\n".join(

@@ -1,7 +1,6 @@
 """From the name that a user gives for a model to a directory on this machine."""
 
 import math
-import os
 import re
 from pathlib import Path
 from textwrap import shorten
@@ -11,7 +10,7 @@ from huggingface_hub import snapshot_download
 
 from entrometer.errors import EntrometerError, nearest_name
 from entrometer.runs.atomic import DamagedFile
-from entrometer.runs.locations import HubName, hub_name
+from entrometer.runs.locations import HubName, cache_directory, hub_name
 from entrometer.runs.untrusted import JSON_LIMIT
 from entrometer.runs.untrusted import read_json as runs_json
 
@@ -61,12 +60,6 @@ def find_directory(source: str | Path) -> Path:
         return _cached(source)
     name = None if path.parent.is_dir() else hub_name(source)
     return _fetch(name) if name is not None else local_directory(path)
-
-
-def model_cache() -> Path:
-    """Return where named models are: $ENTROMETER_CACHE, or ~/.cache/entrometer."""
-    named = os.environ.get("ENTROMETER_CACHE") or "~/.cache/entrometer"
-    return Path(named).expanduser()
 
 
 def is_complete(directory: Path) -> bool:
@@ -137,7 +130,7 @@ def one_line(error: BaseException) -> str:
 
 
 def _cached(name: str) -> Path:
-    cache = model_cache()
+    cache = cache_directory()
     if is_complete(cache / name):
         return cache / name
     if (cache / name).is_dir():

@@ -9,8 +9,6 @@ from io import StringIO
 from pathlib import Path
 from typing import Any
 
-import jinja2
-
 from entrometer.errors import InvalidValue
 from entrometer.report import training_page
 from entrometer.report.identity import run_facts, run_name, statements
@@ -21,7 +19,7 @@ from entrometer.report.read import TRAINING, Kinds, read_runs
 from entrometer.report.style import NARROW, save, style
 from entrometer.report.svg import inline_svg
 from entrometer.report.table import rows_table
-from entrometer.report.text import carried, shown
+from entrometer.report.templates import environment
 from entrometer.runs import atomic_write
 from entrometer.runs.rows import table_classes
 from entrometer.version import __version__
@@ -55,30 +53,30 @@ def write_report(runs: Sequence[Path], out: Path, kinds: Kinds) -> Path:
 
 def report_page(runs: Sequence[Path], kinds: Kinds) -> str:
     """Return the HTML page of finished runs; see `write_report`."""
+    return environment().get_template("page.html.j2").render(page_content(runs, kinds))
+
+
+def page_content(runs: Sequence[Path], kinds: Kinds) -> dict[str, Any]:
+    """Return what the template of the page shows of finished runs, figures drawn.
+
+    A template that extends `page.html.j2` shows the same page in another frame.
+    """
     read = read_runs(runs, kinds)
     groups = _groups(read, kinds)
     parts = {run.name: parts for parts, members in groups for run in members}
     sections, missing = _sections(groups, len(read))
     openings = [_opening(run, parts[run.name], len(read)) for run in read]
-    environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(Path(__file__).parent),
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        keep_trailing_newline=True,
-    )
-    environment.filters |= {"shown": shown, "carried": carried}
-    return environment.get_template("page.html.j2").render(
-        title=openings[0]["title"] if len(read) == 1 else f"{len(read)} runs compared",
-        runs=openings,
-        sections=sections,
-        links=_links(sections, openings),
-        missing=missing,
+    several = f"{len(read)} runs compared"
+    return {
+        "title": openings[0]["title"] if len(read) == 1 else several,
+        "runs": openings,
+        "sections": sections,
+        "links": _links(sections, openings),
+        "missing": missing,
         # Tokens of all sections share one style sheet and one script.
-        script=next((s["tokens"] for s in sections if s["tokens"]), None),
-        version=__version__,
-    )
+        "script": next((s["tokens"] for s in sections if s["tokens"]), None),
+        "version": __version__,
+    }
 
 
 def _opening(run: FinishedRun[Any], parts: PageParts[Any], runs: int) -> dict[str, Any]:

@@ -5,6 +5,7 @@ import logging
 import os
 import shutil
 import stat
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -192,11 +193,37 @@ def hold(directory: Path) -> Iterator[None]:
         os.close(descriptor)
 
 
+def is_held(directory: Path) -> bool:
+    """Return whether a process has the lock of a run directory; see `hold`.
+
+    False without a lock: on Windows, and on a file system that does not support it.
+    """
+    if fcntl is None:
+        return False
+    try:
+        # Opened for reading: a run of another user, or on a read-only disk.
+        descriptor = os.open(
+            directory / LOCK, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK
+        )
+    except OSError:
+        return False
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:
+        return False
+    finally:
+        # This also gives back the lock that the question took.
+        os.close(descriptor)
+    return False
+
+
 def _locked(descriptor: int, directory: Path) -> bool:
     if fcntl is None:
         return False
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        _take(descriptor)
     except BlockingIOError:
         pid = os.pread(descriptor, 32, 0).decode(errors="replace").strip() or "unknown"
         raise RunInUse(
@@ -212,3 +239,13 @@ def _locked(descriptor: int, directory: Path) -> bool:
         )
         return False
     return True
+
+
+def _take(descriptor: int) -> None:
+    exclusive = fcntl.LOCK_EX | fcntl.LOCK_NB
+    try:
+        fcntl.flock(descriptor, exclusive)
+    except BlockingIOError:
+        # `is_held` in another process has the lock for an instant.
+        time.sleep(0.05)
+        fcntl.flock(descriptor, exclusive)

@@ -16,6 +16,15 @@ _NAME = re.compile(r"(?P<repository>[\w.-]+/[\w.-]+)(@(?P<revision>.*))?")
 _COMMIT = re.compile(r"[0-9a-f]{40}")
 
 
+def cache_directory() -> Path:
+    """Return where models and pages are cached: see $ENTROMETER_CACHE.
+
+    Without that variable it is `~/.cache/entrometer`.
+    """
+    named = os.environ.get("ENTROMETER_CACHE") or "~/.cache/entrometer"
+    return Path(named).expanduser()
+
+
 def relative_path(path: str | Path, directory: Path) -> str:
     """Return `path` relative to `directory`, starting with `./` or `../`."""
     # Links are resolved on both sides: `..` of a link is not where the link is.

@@ -1,0 +1,14 @@
+// Ask every other second which page of these runs is the newest; reload for another.
+const { shown } = document.currentScript.dataset;
+const ask = async () => {
+  if (!document.hidden) {
+    try {
+      const answer = await fetch("newest" + location.search, { cache: "no-store" });
+      if (answer.ok && (await answer.text()) !== shown) return location.reload();
+    } catch {
+      // The server was stopped; it may start again.
+    }
+  }
+  setTimeout(ask, 2000);
+};
+setTimeout(ask, 1000);
