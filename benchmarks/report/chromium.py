@@ -31,6 +31,8 @@ class Opened:
     """Scripts that were compiled: elements, event handlers and URLs alike."""
     messages: list[str]
     """What was written to the console, or asked in a dialog."""
+    log: list[str]
+    """What the browser itself logged, such as a refused request."""
     requests: list[str]
     """URLs that were asked for, other than the page's own and data."""
     navigations: int
@@ -57,14 +59,21 @@ def find_chromium() -> str:
     )
 
 
-def open_page(path: Path, expression: str, *, seconds: float = 60) -> Opened:
-    """Load a file in a fresh browser, count what it does, then ask it something."""
+def open_page(
+    page: Path | str, expression: str, *, seconds: float = 60, width: int | None = None
+) -> Opened:
+    """Load a file or an address in a fresh browser, count what it does, then ask it.
+
+    `width` is that of the window, in pixels.
+    """
     with tempfile.TemporaryDirectory() as profile, Browser(profile, seconds) as pipe:
         pipe.open_tab()
-        for domain in ("Page", "Runtime", "Network", "Debugger"):
+        for domain in ("Page", "Runtime", "Network", "Debugger", "Log"):
             pipe.ask(f"{domain}.enable")
+        if width is not None:
+            pipe.ask("Emulation.setDeviceMetricsOverride", screen(width))
         pipe.events.clear()
-        url = path.resolve().as_uri()
+        url = address(page)
         start = time.monotonic()
         pipe.ask("Page.navigate", {"url": url})
         pipe.wait_for("Page.loadEventFired")
@@ -84,11 +93,26 @@ def open_page(path: Path, expression: str, *, seconds: float = 60) -> Opened:
         return Opened(
             sources=[s["scriptSource"] for s in sources],
             messages=[_message(e) for e in events if e["method"] in _SPEAKS],
+            log=[
+                json.dumps(e["params"]["entry"])
+                for e in events
+                if e["method"] == "Log.entryAdded"
+            ],
             requests=[u for e in events if (u := _request(e, url))],
             navigations=sum(_is_navigation(e) for e in events),
             answer=answer["result"]["value"],
             seconds=loaded,
         )
+
+
+def address(page: Path | str) -> str:
+    """Return the URL of a file; an address as it is."""
+    return page if isinstance(page, str) else page.resolve().as_uri()
+
+
+def screen(width: int) -> dict[str, Any]:
+    """Return the settings of a screen of this width in pixels."""
+    return {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": False}
 
 
 _SPEAKS = ("Runtime.consoleAPICalled", "Page.javascriptDialogOpening")

@@ -5,7 +5,7 @@ import base64
 import tempfile
 from pathlib import Path
 
-from benchmarks.report.chromium import Browser
+from benchmarks.report.chromium import Browser, address, screen
 
 LOOKS = {
     "light": ("light", "none"),
@@ -16,19 +16,18 @@ LOOKS = {
 
 
 def shoot(
-    page: Path, out: Path, look: str, *, before: str = "", width: int = 1100
+    page: Path | str, out: Path, look: str, *, before: str = "", width: int = 1100
 ) -> Path:
     """Write what a screen of the page shows, after `before` was carried out on it."""
     scheme, sight = LOOKS[look]
     with tempfile.TemporaryDirectory() as profile, Browser(profile, 60) as browser:
         browser.open_tab()
-        size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": False}
-        browser.ask("Emulation.setDeviceMetricsOverride", size)
+        browser.ask("Emulation.setDeviceMetricsOverride", screen(width))
         feature = {"name": "prefers-color-scheme", "value": scheme}
         browser.ask("Emulation.setEmulatedMedia", {"features": [feature]})
         browser.ask("Emulation.setEmulatedVisionDeficiency", {"type": sight})
         browser.ask("Page.enable")
-        browser.ask("Page.navigate", {"url": page.resolve().as_uri()})
+        browser.ask("Page.navigate", {"url": address(page)})
         browser.wait_for("Page.loadEventFired")
         browser.ask("Runtime.evaluate", {"expression": before})
         browser.listen(0.5)

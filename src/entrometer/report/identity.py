@@ -26,7 +26,9 @@ def run_name(run: FinishedRun[Any]) -> str:
     paths = _checkpoints(run)
     if not paths:
         return run.name
-    trainings = list(dict.fromkeys(p.parent.name for p in paths if p.parent.name))
+    parents = dict.fromkeys(p.parent.name for p in paths)
+    # An evaluation in its training's directory names checkpoints as `../../…`.
+    trainings = [name for name in parents if name not in ("", "..")]
     names = _shortened(list(dict.fromkeys(p.name for p in paths)))
     return f"{trainings[0]}, {names}" if len(trainings) == 1 else names
 

@@ -9,6 +9,7 @@ from starlette.responses import HTMLResponse, PlainTextResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp
 
+from entrometer.view.files import LeavesDirectory
 from entrometer.view.guard import HEADERS, Guard
 from entrometer.view.html import list_page, undrawn_page
 from entrometer.view.index import Entry, Index
@@ -33,7 +34,11 @@ def make_app(
             Route("/runs", site.runs),
             Route("/newest", site.newest),
         ],
-        exception_handlers={HTTPException: _refuse, Exception: _fail},
+        exception_handlers={
+            HTTPException: _refuse,
+            LeavesDirectory: _leaves,
+            Exception: _fail,
+        },
     )
     return Guard(app, token, frozenset(hosts))
 
@@ -95,6 +100,10 @@ def _refuse(request: Request, error: Exception) -> Response:
     if error.status_code == 404 and words == "Not Found":
         words = "expected the list or a run, got another address; open the list"
     return PlainTextResponse(f"{words}\n", error.status_code, HEADERS)
+
+
+def _leaves(request: Request, error: Exception) -> Response:
+    return PlainTextResponse(f"{error}\n", 403, HEADERS)
 
 
 def _fail(request: Request, error: Exception) -> Response:

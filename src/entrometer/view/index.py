@@ -137,6 +137,7 @@ class Index:
                 kind = TRAINING
             else:
                 return None
+        about = files.get("about.json", {})
         name = path.relative_to(self.root).as_posix()
         run: FinishedRun[Any] = FinishedRun(
             kind=kind,
@@ -145,7 +146,8 @@ class Index:
             sentences=(),
             warnings=(),
             config=files.get(CONFIG, {}),
-            about=files.get("about.json", {}),
+            # The list has a column of dates.
+            about={k: x for k, x in about.items() if k != "date"},
             tables=SimpleNamespace(),
         )
         newest = max(time for _, time, _ in marks) / 1e9
@@ -161,7 +163,7 @@ class Index:
             state="complete" if done else "incomplete",
             headline=_headline(files.get("summary.json", {})),
             planned=planned if isinstance(planned, int) else None,
-            date=_date(run.about.get("date"), newest),
+            date=_date(about.get("date"), newest),
             newest=newest,
         )
 
