@@ -1,0 +1,167 @@
+"""The list and the pages, as the application answers."""
+
+import re
+import time
+
+import pytest
+
+from benchmarks.report.hostile import ACTIVE
+from benchmarks.report.synthetic import KINDS
+from benchmarks.view.made import (
+    PLANTED,
+    SECRET,
+    checkpoint,
+    hostile,
+    leaving,
+    measured,
+    training,
+)
+from entrometer.runs import hold
+from entrometer.view.pages import Pages
+
+
+def ids(client):
+    row = r'value="([0-9a-f]{16})" aria-label="Choose ([^"]*)"'
+    return {name: identity for identity, name in re.findall(row, client.get("").text)}
+
+
+def drawn(client, *identities):
+    query = "&".join(f"run={identity}" for identity in identities)
+    for _ in range(1200):
+        answer = client.get(f"runs?{query}")
+        if "being drawn" not in answer.text:
+            return answer
+        time.sleep(0.1)
+    raise AssertionError("the page was not drawn")
+
+
+def test_the_list_has_links_to_its_runs_and_can_be_filtered(root, client):
+    measured(root / "one")
+    training(root / "two", steps=4)
+    assert ids(client).keys() == {"one", "two"}
+    html = client.get("?kind=training").text
+    assert "1 of 2 runs" in html
+    assert 'aria-label="Choose two"' in html
+    assert 'value="tiny 4"' in client.get("?words=tiny+4").text
+    assert "None of 2 runs" in client.get("?words=absent").text
+
+
+def test_an_empty_directory_says_what_would_be_listed(client):
+    assert "No run yet" in client.get("").text
+
+
+def test_a_page_is_that_of_the_report_with_a_way_back(root, client):
+    measured(root / "run")
+    (identity,) = ids(client).values()
+    first = client.get(f"runs?run={identity}").text
+    assert "The step changes the entropy" in first
+    html = drawn(client, identity).text
+    assert html.count("<svg") > 4
+    assert '<a href="./">All runs</a>' in html
+    assert html.count("<script") == 1
+    assert (
+        client.get(f"newest?run={identity}").text
+        == re.search(r'data-shown="([0-9a-f]{64})"', html)[1]
+    )
+
+
+def test_trainings_side_by_side_share_their_figures(root, client):
+    for name in ("one", "two"):
+        training(root / name, steps=4)
+    html = drawn(client, *ids(client).values()).text
+    assert "2 runs compared" in html
+    for title in ("Entropy of the policy", "Reward of the update batches"):
+        assert html.count(f">{title}</h3>") == 1
+    assert "Single updates, predicted and observed" in html
+    (entropy,) = re.findall(r'(?s)id="training-entropy">.*?</figure>', html)
+    assert "one" in entropy
+    assert "two" in entropy
+
+
+def test_a_running_training_is_followed(root, client):
+    run = training(root / "run", steps=8, taken=4)
+    (identity,) = ids(client).values()
+    with hold(run):
+        before = drawn(client, identity).text
+        assert '<span class="state running">' in before
+        stamp = client.get(f"newest?run={identity}").text
+        assert stamp == client.get(f"newest?run={identity}").text
+        checkpoint(run, 8)
+        for _ in range(1200):
+            if client.get(f"newest?run={identity}").text != stamp:
+                break
+            time.sleep(0.1)
+        after = drawn(client, identity).text
+    assert "in 4 steps" in before
+    assert "in 8 steps" in after
+
+
+def test_a_run_without_a_report_says_why(root, client):
+    training(root / "run", steps=8, taken=0)
+    (identity,) = ids(client).values()
+    html = drawn(client, identity).text
+    assert "No report page" in html
+    assert "expected a training with logged steps, got none" in html
+
+
+def test_more_runs_than_a_figure_has_room_for_are_refused_in_words(root, client):
+    for place in range(9):
+        training(root / str(place), steps=4)
+    html = drawn(client, *ids(client).values()).text
+    assert "expected 1 to 8 runs" in html
+
+
+def test_a_page_outlives_the_server_until_its_run_changes(root, client, index, pages):
+    run = measured(root / "run")
+    entry = index.runs()[0]
+    html = drawn(client, entry.id).text
+    later = Pages(index.root, KINDS, pages._cache)
+    assert later.page([entry]).html == html
+    (run / "summary.json").touch()
+    changed = Pages(index.root, KINDS, pages._cache)
+    page = changed.page([entry])
+    assert page is None or page.stamp not in html
+
+
+@pytest.mark.parametrize("text", ACTIVE)
+def test_a_hostile_text_is_text(root, client, text):
+    hostile(root / "run", text)
+    html = client.get("").text
+    assert text not in html
+    (identity,) = ids(client).values()
+    page = drawn(client, identity).text
+    assert text not in page
+    assert PLANTED not in page
+    assert text not in client.get("", params={"words": text, "kind": text}).text
+
+
+def test_the_report_file_of_a_run_is_not_served(root, client):
+    run = measured(root / "run")
+    (run / "report.html").write_text(PLANTED)
+    (identity,) = ids(client).values()
+    assert PLANTED not in drawn(client, identity).text
+
+
+def test_files_outside_are_not_shown(root, client, tmp_path):
+    leaving(root, tmp_path / "outside")
+    assert SECRET not in client.get("").text
+    for identity in ids(client).values():
+        answer = client.get(f"runs?run={identity}")
+        assert answer.status_code == 403
+        assert "got a link that leads out" in answer.text
+        assert "copy the file" in answer.text
+
+
+def test_a_page_allows_only_its_own_script_and_server(root, client):
+    measured(root / "run")
+    (identity,) = ids(client).values()
+    for html in (client.get("").text, drawn(client, identity).text):
+        (policy,) = re.findall(r'Security-Policy" content="([^"]*)"', html)
+        rules = dict(rule.split(" ", 1) for rule in policy.split("; "))
+        assert rules["default-src"] == "'none'"
+        assert rules["connect-src"] == "'self'"
+        assert rules["script-src"].startswith("'sha256-")
+        assert "unsafe" not in rules["script-src"]
+        # No address but of this server's own pages.
+        links = re.findall(r'(?:href|src|action)="([^"]*)"', html)
+        assert not [x for x in links if "//" in x]
