@@ -1,5 +1,6 @@
 """Templates of HTML pages: everything that they show of a run is escaped."""
 
+from functools import cache
 from pathlib import Path
 
 import jinja2
@@ -7,6 +8,7 @@ import jinja2
 from entrometer.report.text import carried, shown
 
 
+@cache
 def environment(*folders: Path) -> jinja2.Environment:
     """Return the templates of the report, and those in `folders`, which come first.
 

@@ -3,16 +3,12 @@
 import base64
 import hashlib
 from collections.abc import Sequence
-from functools import cache
 from pathlib import Path
 from typing import Any
-
-import jinja2
 
 from entrometer.report.page import page_content
 from entrometer.report.read import Kinds
 from entrometer.report.style import LOOKS
-from entrometer.report.templates import environment
 from entrometer.version import __version__
 from entrometer.view.index import Entry
 
@@ -67,8 +63,3 @@ def _render(name: str, **content: Any) -> str:
         .get_template(name)
         .render(poll=script, poll_digest=digest, **content)
     )
-
-
-@cache
-def _templates() -> jinja2.Environment:
-    return environment(_HERE)
