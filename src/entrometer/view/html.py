@@ -9,6 +9,7 @@ from typing import Any
 from entrometer.report.page import page_content
 from entrometer.report.read import Kinds
 from entrometer.report.style import LOOKS
+from entrometer.report.templates import environment
 from entrometer.version import __version__
 from entrometer.view.index import Entry
 
@@ -58,8 +59,5 @@ def undrawn_page(entries: Sequence[Entry], stamp: str, problem: str = "") -> str
 def _render(name: str, **content: Any) -> str:
     script = (_HERE / "poll.js").read_text(encoding="utf-8")
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
-    return (
-        _templates()
-        .get_template(name)
-        .render(poll=script, poll_digest=digest, **content)
-    )
+    template = environment(_HERE).get_template(name)
+    return template.render(poll=script, poll_digest=digest, **content)
