@@ -41,7 +41,7 @@ def main() -> None:
     marked: list[str] = []
     for extra in ("", *sorted(extras, key=lambda name: (name in TOOLS, name))):
         print(f"## Extra `{extra}`\n" if extra else "## Plain install\n")
-        print("| package | version | licence | named or brought |\n|---|---|---|---|")
+        rows = []
         for requirement, how in _walk(list(_needed(own, {extra}))):
             name = canonicalize_name(requirement.name)
             if name in seen:
@@ -52,8 +52,14 @@ def main() -> None:
             if COPYLEFT.search(said) or said == "not stated":
                 marked.append(f"{name} ({said})")
                 said = f"**{said}**"
-            print(f"| {name} | {found.version} | {said} | {how} |")
-        print()
+            rows.append(f"| {name} | {found.version} | {said} | {how} |")
+        head = [
+            "| package | version | licence | named or brought |",
+            "|---|---|---|---|",
+        ]
+        print(
+            *([*head, *rows] if rows else ["All listed above."]), sep="\n", end="\n\n"
+        )
     print("## Copyleft, and unstated\n")
     print("\n".join(f"- {line}" for line in sorted(marked)))
 
