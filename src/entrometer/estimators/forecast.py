@@ -1,0 +1,191 @@
+r"""Forecast of a training's entropy and reward at 2t and 4t from its first t steps.
+
+The forecast reads the logged series alone. Log entropy is continued as a straight line
+in $\log(s/t)$, so the unit of time cancels: a training that takes ten times as many
+steps along the same curve has the same forecast at 2t. The reward follows from the
+entropy by the curve $R = -ae^h + b$ (arXiv 2505.22617), fitted to the same steps.
+"""
+
+# Axes: N logged steps.
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+import numpy as np
+from jaxtyping import Float
+from scipy.special import ndtr
+
+from entrometer.estimators.weighted_line import WeightedLine
+
+LEAST_STEPS = 8
+"""Steps with a known entropy, and with a known reward, that a forecast needs."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Spread:
+    """What the forecast of a horizon takes from other trainings."""
+
+    slope: float
+    """Slope of log entropy up to the horizon, relative to that up to t."""
+    entropy: float
+    """Standard deviation of log entropy between trainings."""
+    reward: float
+    """The same of the reward, relative to the deviation of the rewards so far."""
+    entropy_reach: float
+    """Half width of the 95% interval of log entropy, in standard deviations."""
+    reward_reach: float
+    """The same of the reward."""
+
+
+SPREADS: Mapping[int, Spread] = MappingProxyType(
+    {
+        2: Spread(
+            slope=1.429,
+            entropy=0.402,
+            reward=1.143,
+            entropy_reach=2.233,
+            reward_reach=2.339,
+        ),
+        4: Spread(
+            slope=1.6,
+            entropy=0.3626,
+            reward=1.21,
+            entropy_reach=2.714,
+            reward_reach=2.654,
+        ),
+    }
+)
+"""By horizon, from the calibration part of `python -m benchmarks forecast`."""
+
+
+@dataclass(frozen=True)
+class Predicted:
+    """A predicted value with its 95% prediction interval; NaN if it is not known."""
+
+    value: float = math.nan
+    low: float = math.nan
+    high: float = math.nan
+
+    def covers(self, observed: float) -> bool:
+        """Return whether the interval contains a number."""
+        return bool(self.low <= observed <= self.high)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Forecast:
+    """Entropy and reward of the batch of a later step."""
+
+    horizon: int
+    """The later step relative to the last one logged."""
+    step: int
+    """The later step."""
+    entropy: Predicted = Predicted()
+    """Entropy of its batch, in nats per token."""
+    reward: Predicted = Predicted()
+    """Mean reward of its batch."""
+    log_deviation: float = math.nan
+    """Standard deviation of the predicted log entropy."""
+
+    def probability_below(self, entropy: float) -> float:
+        """Return the probability of an entropy below this one; NaN if not known."""
+        if math.isnan(self.entropy.value) or not 0 < entropy < math.inf:
+            return math.nan
+        away = math.log(entropy / self.entropy.value)
+        # Without any noise it is 0 or 1.
+        return float(ndtr(away / max(self.log_deviation, 1e-12)))
+
+
+@dataclass(frozen=True, eq=False)
+class FittedCurves:
+    """Curves of entropy and reward through the first t steps of a training."""
+
+    last: int  #: t, the last step with a known entropy.
+    log_entropy: WeightedLine  #: Log entropy in log(s/t).
+    reward: WeightedLine | None  #: Reward in exp(entropy); None if it is not known.
+    reward_deviation: float  #: Standard deviation of the rewards so far.
+    largest_entropy: float  #: Largest entropy so far.
+
+    def forecast(self, horizon: int, spread: Spread) -> Forecast:
+        """Return the forecast at `horizon` times t."""
+        line, x = self.log_entropy, spread.slope * math.log(horizon)
+        path = line.variance(x) + spread.entropy**2
+        deviation = math.sqrt(path + line.noise)
+        entropy = _interval(line.at(x), spread.entropy_reach * deviation)
+        return Forecast(
+            horizon=horizon,
+            step=horizon * self.last,
+            entropy=Predicted(*np.exp(entropy).tolist()),
+            reward=self._reward(math.exp(entropy[0]), path, spread),
+            log_deviation=deviation,
+        )
+
+    def _reward(self, h: float, path: float, spread: Spread) -> Predicted:
+        if self.reward is None:
+            return Predicted()
+        # The curve says nothing about entropies above all that it was fitted to.
+        h = min(h, self.largest_entropy)
+        x = math.exp(h)
+        variance = self.reward.noise + self.reward.variance(x)
+        variance += (self.reward.slope * x * h) ** 2 * path
+        variance += (spread.reward * self.reward_deviation) ** 2
+        reach = spread.reward_reach * math.sqrt(variance)
+        return Predicted(*_interval(self.reward.at(x), reach))
+
+
+def fitted_curves(
+    step: Float[np.ndarray, " N"],
+    entropy: Float[np.ndarray, " N"],
+    reward: Float[np.ndarray, " N"],
+) -> FittedCurves | None:
+    """Fit the curves; None with fewer than `LEAST_STEPS` known entropies.
+
+    Args:
+        step: Numbers of the logged steps, from 1.
+        entropy: Entropy of the batch of each step, in nats per token. A step whose
+            entropy is not a positive number is left out.
+        reward: Mean reward of the batch of each step; NaN if not known.
+    """
+    # Entropies of a model are below 100; beyond that, e^h would overflow.
+    known = (step > 0) & np.isfinite(step) & (entropy > 0) & (entropy < 100)
+    step, entropy, reward = step[known], entropy[known], reward[known]
+    if step.size < LEAST_STEPS:
+        return None
+    last = step.max()
+    # Between equal weights and those that count each doubling of s the same.
+    weight = 1 / np.sqrt(step)
+    rewarded = np.isfinite(reward) & (np.abs(reward) < 1e100)
+    deviation = float(reward[rewarded].std(ddof=1)) if rewarded.sum() > 1 else 0.0
+    curve = None
+    # Equal rewards so far, such as only 0, do not say how much later ones can differ.
+    if rewarded.sum() >= LEAST_STEPS and deviation > 0:
+        x, y = np.exp(entropy[rewarded]), reward[rewarded]
+        curve = WeightedLine.fit(x, y, np.ones_like(y))
+    return FittedCurves(
+        last=int(last),
+        log_entropy=WeightedLine.fit(np.log(step / last), np.log(entropy), weight),
+        reward=curve,
+        reward_deviation=deviation,
+        largest_entropy=float(entropy.max()),
+    )
+
+
+def forecasts(
+    step: Float[np.ndarray, " N"],
+    entropy: Float[np.ndarray, " N"],
+    reward: Float[np.ndarray, " N"],
+    spreads: Mapping[int, Spread] = SPREADS,
+) -> list[Forecast]:
+    """Return a forecast for each horizon; none with too few steps.
+
+    The arguments are those of `fitted_curves`.
+    """
+    curves = fitted_curves(step, entropy, reward)
+    if curves is None:
+        return []
+    return [curves.forecast(horizon, spread) for horizon, spread in spreads.items()]
+
+
+def _interval(value: float, reach: float) -> tuple[float, float, float]:
+    return value, value - reach, value + reach
