@@ -14,6 +14,7 @@ VERBS = {
     "demo": "See it in minutes: train a tiny policy, evaluate, diagnose, report.",
     "train": "Train a policy on a task by imitation, then Dr-GRPO; or resume a run.",
     "import": "Convert a verl, OpenRLHF or DeepSpeed checkpoint, or a dumped batch.",
+    "forecast": "Predict a training's entropy and reward at 2t and 4t from t steps.",
     "report": "Write finished runs as one HTML page, and their figures as files.",
     "view": "List the runs in a directory in the browser, and show their pages.",
     "replay": "Run a finished run again from its saved settings; compare the tables.",
@@ -93,7 +94,7 @@ def _refused(verb: str, why: object) -> int:
 def _help() -> str:
     lines = VERBS | {name: experiment(name).help for name in experiment_names()}
     first = ["demo", "train", "import"]
-    last = ["report", "view", "replay", "verify", "store"]
+    last = ["forecast", "report", "view", "replay", "verify", "store"]
     order = [*first, *experiment_names(), *last]
     width = max(map(len, order)) + 1
     return "\n".join(

@@ -10,6 +10,7 @@ from entrometer.runs.atomic import write_json as write_json
 from entrometer.runs.atomic import writes_results as writes_results
 from entrometer.runs.columns import Metrics as Metrics
 from entrometer.runs.columns import logged_metrics as logged_metrics
+from entrometer.runs.columns import read_log as read_log
 from entrometer.runs.columns import read_metrics as read_metrics
 from entrometer.runs.columns import write_metrics as write_metrics
 from entrometer.runs.complete import IncompleteDirectory as IncompleteDirectory

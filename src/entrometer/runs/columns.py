@@ -75,7 +75,11 @@ def logged_metrics(run: Path) -> Metrics:
         raise InvalidValue(
             f"expected a complete checkpoint in {run}, got none; train it first"
         )
-    path = newest / "trainer_state.json"
+    return read_log(newest / "trainer_state.json")
+
+
+def read_log(path: Path) -> Metrics:
+    """Return the metrics of every step in a `trainer_state.json` of transformers."""
     log = read_json(path).get("log_history")
     if not isinstance(log, list) or not all(isinstance(row, dict) for row in log):
         raise DamagedFile(
