@@ -33,6 +33,7 @@ from entrometer.training.instruments import Instrument
 from entrometer.training.probes import (
     EffectiveSampleSize,
     Entropy,
+    Forecast,
     NoiseScale,
     PredictedChange,
 )
@@ -245,7 +246,12 @@ def make_trainer(
 
 
 def _instruments(config: TrainConfig, task: Task, policy: Policy) -> list[Instrument]:
-    instruments: list[Instrument] = [Recorder(), Entropy(), EffectiveSampleSize()]
+    instruments: list[Instrument] = [
+        Recorder(),
+        Entropy(),
+        EffectiveSampleSize(),
+        Forecast(),
+    ]
     if config.prompts * config.responses > config.micro_batch and not sharded():
         # The noise scale compares gradients of two batch sizes, on complete gradients.
         instruments.append(NoiseScale())

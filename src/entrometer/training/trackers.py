@@ -78,6 +78,14 @@ def trackers(report_to: str) -> list[str]:
     return names
 
 
+def alert(trainer: Any, title: str, text: str) -> None:
+    """Send an alert to the trackers of a trainer that have alerts: trackio."""
+    if "trackio" in trainer.args.report_to:
+        import trackio  # type: ignore[import-not-found]
+
+        trackio.alert(title=title, text=text)
+
+
 class DropUndefined(TrainerCallback):
     """Removes undefined metrics from what later callbacks see.
 

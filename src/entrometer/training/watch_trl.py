@@ -13,11 +13,13 @@ from entrometer.training.micro_batch import MicroBatch
 from entrometer.training.probes import (
     EffectiveSampleSize,
     Entropy,
+    Forecast,
     GroupSignal,
     NoiseScale,
     PredictedChange,
 )
 from entrometer.training.recorder import Recorder
+from entrometer.training.trackers import alert
 
 logger = logging.getLogger(__name__)
 
@@ -28,6 +30,7 @@ def watch(
     predict_every: int = 64,
     prompts: int = 16,
     alert_below: float = -0.05,
+    entropy_floor: float | None = None,
 ) -> Any:
     """Record every update of a TRL trainer, and log what it does to entropy.
 
@@ -35,7 +38,8 @@ def watch(
     bit. Every update is written to `updates/` in the trainer's output directory, where
     `entrometer diagnose` finds it. Logged with the trainer's own metrics, to whatever
     `report_to` names: entropy with its standard error, effective sample sizes, the
-    share of prompt groups with a signal, the gradient noise scale, and every
+    share of prompt groups with a signal, the gradient noise scale, the forecast of
+    entropy and reward at twice and four times the steps taken, and every
     `predict_every` steps the predicted entropy change of the update, split into the
     batch's part and momentum's.
 
@@ -46,6 +50,9 @@ def watch(
         prompts: Number of these prompts.
         alert_below: Raise an alert if an update is predicted to change entropy by less
             than this, in nats per token: a warning, and an alert of trackio.
+        entropy_floor: Raise an alert, once, if entropy is predicted to be below this,
+            in nats per token, at twice the steps taken; by default a fifth of that of
+            the first four updates.
 
     Returns:
         The same trainer.
@@ -69,6 +76,7 @@ def watch(
         Entropy(),
         EffectiveSampleSize(),
         GroupSignal(),
+        Forecast(floor=entropy_floor),
         _IfPossible(NoiseScale(by="response")),
     ]
     if predict_every:
@@ -139,15 +147,8 @@ class _Alert(Instrument):
         )
         if trainer.accelerator.is_main_process:
             logger.warning("%s", text)
-            _alert_of_trackio(trainer, text)
+            alert(trainer, "Entropy drains", text)
         return {}
-
-
-def _alert_of_trackio(trainer: Any, text: str) -> None:
-    if "trackio" in trainer.args.report_to:
-        import trackio  # type: ignore[import-not-found]
-
-        trackio.alert(title="Entropy drains", text=text)
 
 
 def _prompts(trainer: Any, count: int) -> list[list[int]]:

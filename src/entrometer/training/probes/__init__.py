@@ -1,5 +1,6 @@
 """Instruments that measure a trainer's updates while it trains."""
 
+from entrometer.training.probes.forecast import Forecast
 from entrometer.training.probes.noise_scale import NoiseScale
 from entrometer.training.probes.predicted_change import PredictedChange
 from entrometer.training.probes.update_batch import (
@@ -11,6 +12,7 @@ from entrometer.training.probes.update_batch import (
 __all__ = [
     "EffectiveSampleSize",
     "Entropy",
+    "Forecast",
     "GroupSignal",
     "NoiseScale",
     "PredictedChange",

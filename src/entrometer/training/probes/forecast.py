@@ -1,0 +1,110 @@
+"""Forecast of entropy and reward from the updates so far, and an alert."""
+
+import logging
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from entrometer.estimators.collapse import collapse_ahead, entropy_floor, soonest
+from entrometer.estimators.forecast import forecasts
+from entrometer.training.instruments import Instrument
+from entrometer.training.micro_batch import MicroBatch
+from entrometer.training.trackers import alert
+
+logger = logging.getLogger(__name__)
+
+
+class Forecast(Instrument):
+    """Logs entropy and reward of the updates 2t and 4t, predicted from the first t.
+
+    Entropy per token and mean reward are those of the update batches, over all
+    micro-batches and processes. The forecast reads nothing else; see
+    `entrometer.estimators.forecast`.
+
+    Logs `forecast/entropy_2t`, `forecast/reward_2t` and the same of `4t`, each with
+    `_low` and `_high`, the ends of its 95% prediction interval; nothing before the
+    eighth update. If entropy at 2t is predicted to be below the floor, with at least
+    the probability `entrometer.estimators.collapse.ALERT`, a warning is logged, once,
+    and an alert of trackio if that is among `report_to`.
+    """
+
+    def __init__(self, *, floor: float | None = None) -> None:
+        """Raise an alert for this entropy, in nats per token.
+
+        By default a fifth of the mean of the first four updates.
+        """
+        self.floor = floor
+        self._sums: list[Tensor] = []
+        self._series: list[list[float]] = []
+        self._alerted = False
+
+    def micro_step(self, trainer: Any, micro: MicroBatch) -> None:
+        """Sum entropies and rewards of a micro-batch."""
+        mask = micro.response_mask.bool()
+        weighted = micro.rewards * trainer.reward_weights.to(micro.rewards.device)
+        # As TRL sums rewards; a response without any has none.
+        rewarded = ~weighted.isnan().all(dim=1)
+        columns = (
+            micro.H.where(mask, 0.0).sum(),
+            mask.sum(),
+            weighted.nansum(dim=1).sum(),
+            rewarded.sum(),
+        )
+        self._sums.append(torch.stack([column.double() for column in columns]))
+
+    def update(self, trainer: Any, step: int) -> Mapping[str, float]:
+        """Return the forecast from this update and those before it."""
+        local = torch.stack(self._sums).sum(dim=0)
+        self._sums = []
+        H, T, reward, n = trainer.accelerator.reduce(local, reduction="sum").tolist()
+        mean_H, mean_reward = H / T if T else math.nan, reward / n if n else math.nan
+        self._series.append([step, mean_H, mean_reward])
+        steps, entropy, rewards = np.array(self._series).T
+        found = forecasts(steps, entropy, rewards)
+        floor = entropy_floor(entropy) if self.floor is None else self.floor
+        # Too late for an alert if this batch is below the floor already.
+        if not self._alerted and mean_H > floor and collapse_ahead(found, floor):
+            self._alerted = True
+            if trainer.accelerator.is_main_process:
+                first = soonest(found)
+                self._alert(trainer, step, floor, first.probability_below(floor))
+        return {
+            f"forecast/{name}_{forecast.horizon}t{end}": value
+            for forecast in found
+            for name, predicted in (
+                ("entropy", forecast.entropy),
+                ("reward", forecast.reward),
+            )
+            for end, value in (
+                ("", predicted.value),
+                ("_low", predicted.low),
+                ("_high", predicted.high),
+            )
+        }
+
+    def _alert(self, trainer: Any, step: int, floor: float, chance: float) -> None:
+        text = (
+            f"step {step}: entropy is predicted to be below {floor:.3g} nats per token "
+            f"at step {2 * step}, with a probability of {chance:.0%}; run `entrometer "
+            "diagnose` on the newest checkpoint"
+        )
+        logger.warning("%s", text)
+        alert(trainer, "Entropy is about to collapse", text)
+
+    def state(self) -> dict[str, Any]:
+        """Return the series so far, and whether there was an alert."""
+        # JSON has no NaN.
+        series = [[None if math.isnan(x) else x for x in row] for row in self._series]
+        return {"series": series, "alerted": self._alerted}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Restore the series, and whether there was an alert."""
+        self._series = [
+            [math.nan if x is None else float(x) for x in row]
+            for row in state["series"]
+        ]
+        self._alerted = bool(state["alerted"])
