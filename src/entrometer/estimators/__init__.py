@@ -9,6 +9,9 @@ from entrometer.estimators.baselines import RidgeFit as RidgeFit
 from entrometer.estimators.baselines import constant_features as constant_features
 from entrometer.estimators.baselines import fold_of as fold_of
 from entrometer.estimators.baselines import prefix_features as prefix_features
+from entrometer.estimators.collapse import collapse_ahead as collapse_ahead
+from entrometer.estimators.collapse import entropy_floor as entropy_floor
+from entrometer.estimators.collapse import soonest as soonest
 from entrometer.estimators.entropy_change import Per as Per
 from entrometer.estimators.entropy_change import Weighting as Weighting
 from entrometer.estimators.entropy_change import change_statistics as change_statistics
@@ -20,6 +23,12 @@ from entrometer.estimators.entropy_change import (
 from entrometer.estimators.estimate import Estimate as Estimate
 from entrometer.estimators.estimate import Linearised as Linearised
 from entrometer.estimators.estimate import sample_size_ratio as sample_size_ratio
+from entrometer.estimators.forecast import FittedCurves as FittedCurves
+from entrometer.estimators.forecast import Forecast as Forecast
+from entrometer.estimators.forecast import Predicted as Predicted
+from entrometer.estimators.forecast import Spread as Spread
+from entrometer.estimators.forecast import fitted_curves as fitted_curves
+from entrometer.estimators.forecast import forecasts as forecasts
 from entrometer.estimators.gradient_products import TwoBatchVariance as TwoBatchVariance
 from entrometer.estimators.gradient_products import UStatistic as UStatistic
 from entrometer.estimators.gradient_products import two_batch_term as two_batch_term
@@ -78,6 +87,7 @@ from entrometer.estimators.two_way import advised as advised
 from entrometer.estimators.two_way import pseudo_values as pseudo_values
 from entrometer.estimators.two_way import smallest_seen as smallest_seen
 from entrometer.estimators.two_way import two_way as two_way
+from entrometer.estimators.weighted_line import WeightedLine as WeightedLine
 from entrometer.estimators.without_folds import by_fold as by_fold
 from entrometer.estimators.without_folds import held_out_sums as held_out_sums
 from entrometer.estimators.without_folds import over_folds as over_folds
