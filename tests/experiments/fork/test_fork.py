@@ -246,6 +246,15 @@ def test_a_loss_that_took_the_steps_of_plain_is_named(config, tables):
     assert not any("steps of plain" in w for w in summarize(config, tables)["warnings"])
 
 
+def test_a_gain_that_happens_to_be_0_has_its_interval(tables):
+    name = "entropy-bonus:alpha=0.1"
+    at_0 = {"reward_gain": 0.0, "reward_gain_low": -0.1, "reward_gain_high": 0.1}
+    rows = [replace(o, **at_0) if o.loss == name else o for o in tables.outcomes]
+    (text,) = FORK.text(replace(tables, outcomes=rows))
+    (first, *_) = (line for line in text.splitlines() if name in line)
+    assert "[-0.1" in first
+
+
 def test_a_second_call_computes_nothing(config, run, monkeypatch):
     def refuse(self, worker) -> None:
         raise AssertionError(self)

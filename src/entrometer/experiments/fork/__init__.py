@@ -1,5 +1,6 @@
 """Short trainings under several losses from one checkpoint: `entrometer fork`."""
 
+import math
 from collections.abc import Sequence
 
 from entrometer.experiments.experiment import Experiment, Steps, register
@@ -58,8 +59,9 @@ def _level(o: LossOutcome, objective: str) -> str:
 
 def _gain(o: LossOutcome, objective: str) -> str:
     # Without an interval: of plain itself, or of a loss that has changed nothing.
-    nothing = getattr(o, f"{objective}_gain") == 0
-    return "0" if nothing else interval_of(o, f"{objective}_gain")
+    gain, low = (getattr(o, f"{objective}_gain{end}") for end in ("", "_low"))
+    known = gain or not math.isnan(low)
+    return interval_of(o, f"{objective}_gain") if known else "0"
 
 
 FORK = register(
