@@ -94,7 +94,11 @@ def hostile(run: Path, text: str) -> Path:
 
 
 def leaving(root: Path, outside: Path) -> None:
-    """Add runs whose files are links out of the directory, and a link to a run."""
+    """Add runs whose files are links out of the directory, and a link to a run.
+
+    The last one's `results` is a link to a folder of the directory, which has the link
+    that leads out.
+    """
     outside.mkdir(parents=True)
     texts = {"title": SECRET, "sentences": [SECRET], "warnings": [SECRET]}
     write_json(outside / "summary.json", texts)
@@ -110,6 +114,11 @@ def leaving(root: Path, outside: Path) -> None:
     table = measured(root / "link-table") / "results" / "changes.parquet"
     shutil.move(table, outside / "changes.parquet")
     table.symlink_to(outside / "changes.parquet")
+    run = measured(root / "link-twice")
+    shutil.move(run / "results", root / ".results")
+    (run / "results").symlink_to("../.results")
+    (root / ".results" / table.name).unlink()
+    (root / ".results" / table.name).symlink_to(outside / "changes.parquet")
     (root / "link-run").symlink_to(outside)
 
 
