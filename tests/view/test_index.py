@@ -3,13 +3,18 @@
 import json
 import os
 import shutil
+from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
+from benchmarks.report.synthetic import KINDS
 from benchmarks.view.made import SECRET, checkpoint, leaving, measured, training
 from entrometer.errors import InvalidValue
+from entrometer.report.read import read_runs
 from entrometer.runs import hold, seal
 from entrometer.runs.atomic import is_held
+from entrometer.runs.untrusted import read_json
 from entrometer.view.index import Index
 
 
@@ -92,6 +97,73 @@ def test_a_run_that_was_deleted_is_gone(root, index):
     shutil.rmtree(run)
     assert index.runs() == []
     assert index.run(identity) is None
+
+
+def test_the_last_changed_is_first(root, index):
+    run = training(root / "trained", steps=8, taken=4)
+    other = measured(root / "measured")
+    for path in (*run.iterdir(), *other.iterdir()):
+        os.utime(path, (1e9, 1e9 if run in path.parents else 2e9))
+    assert [e.name for e in index.runs()] == ["measured", "trained"]
+    checkpoint(run, 8)
+    os.utime(run / "checkpoint-8", (3e9, 3e9))
+    first, _ = index.runs()
+    assert (first.name, first.date) == ("trained", "2065-01-24 05:20")
+
+
+def test_a_time_after_the_year_9999_is_no_date(root, index, monkeypatch):
+    measured(root / "odd")
+    training(root / "trained", steps=4)
+    lstat = os.lstat
+
+    # Not every file system can store such a time.
+    def late(path):
+        about = lstat(path)
+        fields = {"st_mtime_ns": 10**21, "st_size": about.st_size, "st_mtime": 1e12}
+        odd = root / "odd" in Path(path).parents
+        return SimpleNamespace(**fields) if odd else about
+
+    monkeypatch.setattr(os, "lstat", late)
+    assert row(index, "odd").date == ""
+    assert row(index, "trained").date.startswith("20")
+
+
+def test_runs_are_found_in_eight_folders_of_any_name(root, index):
+    measured(root / "1/2/3/4/5/6/7/8")
+    measured(root / "a/b/c/d/e/f/g/h/i")
+    for name in ("results", "updates", "passes"):
+        measured(root / name / "run")
+    run = measured(root / "run")
+    measured(run / "results" / "inner")
+    names = {"1/2/3/4/5/6/7/8", "results/run", "updates/run", "passes/run", "run"}
+    assert {e.name for e in index.runs()} == names
+
+
+def test_a_folder_that_is_no_run_is_read_once(root, index, monkeypatch):
+    model = root / "model"
+    model.mkdir()
+    (model / "config.json").write_text("{}")
+    read = []
+
+    def counting(path, *, limit):
+        read.append(path)
+        return read_json(path, limit=limit)
+
+    monkeypatch.setattr("entrometer.view.index.read_json", counting)
+    assert index.runs() == index.runs() == []
+    assert read == [model / "config.json"]
+    # It becomes a run without a change of its config.json.
+    checkpoint(model, 4)
+    assert [e.name for e in index.runs()] == ["model"]
+
+
+def test_a_training_without_settings_has_no_report_and_is_not_listed(root, index):
+    run = root / "trl"
+    run.mkdir()
+    checkpoint(run, 4)
+    assert index.runs() == []
+    with pytest.raises(InvalidValue, match=r"training run \(config.json and"):
+        read_runs([run], KINDS)
 
 
 def test_links_that_leave_the_directory_are_not_followed(root, index, tmp_path):

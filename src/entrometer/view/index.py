@@ -18,16 +18,17 @@ from entrometer.runs.atomic import is_held
 from entrometer.runs.complete import MANIFEST, checkpoints
 from entrometer.runs.settings import CONFIG
 from entrometer.runs.untrusted import read_json
-from entrometer.view.files import require_inside
+from entrometer.view.files import FILES, require_inside
 
 State = Literal["complete", "incomplete", "running"]
 """`running` while a process has the lock of the run."""
 
-_FILES = (MANIFEST, CONFIG, "summary.json", "about.json")
 _LIMIT = 2**20
 """Bytes that are read of each of these files: a list needs only names and sentences."""
 _DEPTH = 8
+"""Folders between the listed directory and a run, with the run's own."""
 _SKIPPED = {"passes", "results", "updates"}
+"""Folders of a run that contain no runs; elsewhere a folder may have such a name."""
 _LONGEST = 400
 
 Marks = tuple[tuple[str, int, int], ...]
@@ -54,7 +55,7 @@ class Entry:
     """Steps that a training was started for."""
     date: str
     newest: float
-    """Time of the last change, for the order of the list."""
+    """Time of the last change, of a training also by its newest checkpoint."""
 
     def matches(self, words: str, kind: str) -> bool:
         """Return whether the run is of this kind, if any, and has all of the words."""
@@ -84,9 +85,12 @@ class Index:
     def runs(self) -> list[Entry]:
         """Return every run, the last changed first."""
         with self._lock:
-            found = [e for path in self._folders() if (e := self._entry(path))]
+            seen: list[Path] = []
+            found = list(self._found(seen))
             self._ids = {entry.id: entry.path for entry in found}
-            self._read = {p: self._read[p] for p in self._ids.values()}
+            # Also folders that are no runs: there may be many models, each with a
+            # config.json that would be parsed for every list.
+            self._read = {path: self._read[path] for path in seen}
         return sorted(found, key=lambda e: (-e.newest, e.name))
 
     def run(self, identity: str) -> Entry | None:
@@ -95,10 +99,13 @@ class Index:
             path = self._ids.get(identity)
             return self._entry(path) if path is not None else None
 
-    def _folders(self) -> Iterator[Path]:
-        """Yield folders that may be runs; links are not followed."""
+    def _found(self, seen: list[Path]) -> Iterator[Entry]:
+        """Yield the runs, and add folders that may be runs to `seen`.
+
+        Links are not followed.
+        """
         level = [str(self.root)]
-        for _ in range(_DEPTH):
+        for _ in range(_DEPTH + 1):
             below: list[str] = []
             for folder in level:
                 try:
@@ -106,22 +113,28 @@ class Index:
                 except OSError:
                     continue
                 names = {entry.name for entry in entries}
+                run = None
                 if names & {MANIFEST, CONFIG, "summary.json"}:
-                    yield Path(folder)
+                    seen.append(Path(folder))
+                    run = self._entry(seen[-1])
+                if run is not None:
+                    yield run
                 below += [
                     e.path
                     for e in entries
                     if not e.name.startswith((".", "checkpoint-"))
-                    and e.name not in _SKIPPED
+                    and not (run is not None and e.name in _SKIPPED)
                     and e.is_dir(follow_symlinks=False)
                 ]
             level = below
 
     def _entry(self, path: Path) -> Entry | None:
         marks = tuple(_marks(path))
-        if path not in self._read or self._read[path][0] != marks:
-            self._read[path] = (marks, self._row(path, marks))
-        entry = self._read[path][1]
+        read, entry = self._read.get(path, (None, None))
+        # What makes a folder a run may come without a change to these files.
+        if read != marks or (entry is None and _has_content(path, marks)):
+            entry = self._row(path, marks)
+            self._read[path] = (marks, entry)
         # Locks and checkpoints change without the files that a row is read from.
         return _as_now(entry) if entry else None
 
@@ -163,7 +176,7 @@ class Index:
             state="complete" if done else "incomplete",
             headline=_headline(files.get("summary.json", {})),
             planned=planned if isinstance(planned, int) else None,
-            date=_date(about.get("date"), newest),
+            date=_written_date(about.get("date")),
             newest=newest,
         )
 
@@ -179,7 +192,7 @@ class Index:
 
 
 def _marks(path: Path) -> Iterator[tuple[str, int, int]]:
-    for name in _FILES:
+    for name in FILES:
         try:
             about = os.lstat(path / name)
         except OSError:
@@ -191,8 +204,10 @@ def _as_now(entry: Entry) -> Entry:
     """Return a row with the state and, of a training, the steps as of now."""
     held = is_held(entry.path)
     if entry.kind != TRAINING:
+        entry = replace(entry, date=entry.date or _date(entry.newest))
         return replace(entry, state="running") if held else entry
-    step = _last_step(entry.path)
+    step, saved = _last_checkpoint(entry.path)
+    newest = max(entry.newest, saved)
     done = step is not None and step >= (entry.planned or 0)
     planned = f" of {entry.planned:,}" if entry.planned else ""
     if step is None:
@@ -202,13 +217,29 @@ def _as_now(entry: Entry) -> Entry:
     else:
         headline = f"{step:,}{planned} steps"
     state: State = "running" if held else "complete" if done else "incomplete"
-    return replace(entry, state=state, headline=headline)
+    date = entry.date or _date(newest)
+    return replace(entry, state=state, headline=headline, newest=newest, date=date)
 
 
-def _last_step(run: Path) -> int | None:
-    """Return the step of a training's last checkpoint; None without a checkpoint."""
+def _last_checkpoint(run: Path) -> tuple[int | None, float]:
+    """Return step and time of a training's last checkpoint; None and 0 without one."""
     saved = checkpoints(run)
-    return saved[-1][0] if saved else None
+    if not saved:
+        return None, 0.0
+    step, path = saved[-1]
+    try:
+        return step, os.lstat(path).st_mtime
+    except OSError:
+        # Removed since it was listed.
+        return step, 0.0
+
+
+def _has_content(path: Path, marks: Marks) -> bool:
+    """Return whether a folder has what a run has, whatever its manifest says."""
+    names = {name for name, _, _ in marks}
+    if "summary.json" in names and (path / "results").is_dir():
+        return True
+    return CONFIG in names and (bool(checkpoints(path)) or _has_metrics(path))
 
 
 def _has_metrics(run: Path) -> bool:
@@ -224,11 +255,20 @@ def _headline(summary: dict[str, Any]) -> str:
     return _short(next(iter([*with_interval, *texts]), ""))
 
 
-def _date(written: object, newest: float) -> str:
-    """Return the date that a run names, else that of its newest file, in UTC."""
+def _written_date(written: object) -> str:
+    """Return the date that a run names; empty if it names none."""
     if isinstance(written, str) and len(written) >= 16:
         return written[:16].replace("T", " ")
-    return datetime.fromtimestamp(newest, UTC).strftime("%Y-%m-%d %H:%M")
+    return ""
+
+
+def _date(newest: float) -> str:
+    """Return a time of change in UTC; empty for a year that has no date."""
+    try:
+        return datetime.fromtimestamp(newest, UTC).strftime("%Y-%m-%d %H:%M")
+    except (OSError, OverflowError, ValueError):
+        # A file system stores any time that a program sets, also after the year 9999.
+        return ""
 
 
 def _object(value: object) -> dict[str, Any]:
