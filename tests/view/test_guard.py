@@ -1,7 +1,13 @@
 """What the server refuses."""
 
+import re
+from base64 import b64encode
+from hashlib import sha256
+from pathlib import Path
+
 import pytest
 
+import entrometer
 from benchmarks.view.made import measured
 from tests.view.conftest import HOST, TOKEN
 
@@ -91,10 +97,35 @@ def test_a_run_is_reached_by_its_id_only(root, client, path):
     assert "; " in answer.text
 
 
+def test_an_address_without_its_slash_gets_one(client):
+    answer = client.get(f"http://{HOST}/{TOKEN}")
+    assert answer.status_code == 307
+    assert answer.headers["location"] == f"/{TOKEN}/"
+
+
+@pytest.mark.parametrize("path", ["runs/", "newest/"])
+def test_another_address_is_not_redirected(client, path):
+    answer = client.get(path)
+    assert answer.status_code == 404
+    assert "location" not in answer.headers
+
+
+def _allowed(script):
+    content = (Path(entrometer.__file__).parent / script).read_bytes()
+    return f"'sha256-{b64encode(sha256(content).digest()).decode()}'"
+
+
 def test_every_answer_has_the_protecting_headers(client):
-    for path in ("", "absent", "/"):
+    for path in ("", "absent", "/", f"http://{HOST}/{TOKEN}"):
         headers = client.get(path).headers
-        assert "frame-ancestors 'none'" in headers["content-security-policy"]
+        policy = headers["content-security-policy"]
+        assert "frame-ancestors 'none'" in policy
+        assert "default-src 'none'" in policy
+        scripts = re.findall(r"script-src ([^;]*);", policy)[0].split()
+        assert scripts == [
+            _allowed("view/poll.js"),
+            _allowed("report/influence/heat.js"),
+        ]
         assert headers["referrer-policy"] == "no-referrer"
         assert headers["x-content-type-options"] == "nosniff"
         assert headers["cross-origin-resource-policy"] == "same-origin"

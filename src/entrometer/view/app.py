@@ -40,6 +40,8 @@ def make_app(
             Exception: _fail,
         },
     )
+    # Starlette does not know the token: it would redirect to an address without it.
+    app.router.redirect_slashes = False
     return Guard(app, token, frozenset(hosts))
 
 

@@ -3,19 +3,21 @@
 import secrets
 from collections.abc import Collection, Iterable
 
-from starlette.responses import PlainTextResponse
+from starlette.responses import PlainTextResponse, RedirectResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
+
+from entrometer.view.html import POLICY
 
 HEADERS = {
     "Cache-Control": "no-store",
-    "Content-Security-Policy": "frame-ancestors 'none'",
+    "Content-Security-Policy": POLICY,
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cross-Origin-Resource-Policy": "same-origin",
     "Referrer-Policy": "no-referrer",
     "X-Content-Type-Options": "nosniff",
     "X-DNS-Prefetch-Control": "off",
 }
-"""Headers of every answer; what a page may do is in the page's own policy."""
+"""Headers of every answer."""
 
 
 class Guard:
@@ -41,6 +43,11 @@ class Guard:
             await answer(scope, receive, send)
             return
         path = scope["path"].removeprefix(f"/{self._token}")
+        if not path:
+            # Addresses in the list are relative to the slash.
+            add_slash = RedirectResponse(f"/{self._token}/", headers=HEADERS)
+            await add_slash(scope, receive, send)
+            return
         await self._app({**scope, "path": path, "raw_path": None}, receive, send)
 
     def _refused(self, scope: Scope) -> tuple[int, str] | None:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from entrometer.report.influence.token_map import token_script
 from entrometer.report.page import page_content
 from entrometer.report.read import Kinds
 from entrometer.report.style import LOOKS
@@ -14,6 +15,23 @@ from entrometer.version import __version__
 from entrometer.view.index import Entry
 
 _HERE = Path(__file__).parent
+
+
+def _digest(script: str) -> str:
+    return base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+
+
+_POLL = (_HERE / "poll.js").read_text(encoding="utf-8")
+POLICY = (
+    "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; "
+    "form-action 'self'; frame-ancestors 'none'; connect-src 'self'; "
+    f"script-src 'sha256-{_digest(_POLL)}' 'sha256-{_digest(token_script())}'; "
+    "require-trusted-types-for 'script'; trusted-types 'none'"
+)
+"""Content-Security-Policy of every answer: the scripts are those of this package.
+
+Pages have a policy in `<meta>` too, but a header does not depend on what a page has.
+"""
 
 
 def list_page(
@@ -57,7 +75,5 @@ def undrawn_page(entries: Sequence[Entry], stamp: str, problem: str = "") -> str
 
 
 def _render(name: str, **content: Any) -> str:
-    script = (_HERE / "poll.js").read_text(encoding="utf-8")
-    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     template = environment(_HERE).get_template(name)
-    return template.render(poll=script, poll_digest=digest, **content)
+    return template.render(poll=_POLL, poll_digest=_digest(_POLL), **content)

@@ -80,12 +80,17 @@ class TokenMap:
     """Whether a response has text that the policy did not write."""
 
 
+def token_script() -> str:
+    """Return the script of a page with coloured tokens, the same for all runs."""
+    return (Path(__file__).parent / "heat.js").read_text(encoding="utf-8")
+
+
 def token_map(runs: Sequence[InfluenceRun], runs_on_page: int) -> TokenMap | None:
     """Return the coloured tokens of the runs within their share of the page's size."""
     influence = influences(runs)
     if not influence.updates:
         return None
-    script = (Path(__file__).parent / "heat.js").read_text(encoding="utf-8")
+    script = token_script()
     units = influence.rates.units | {"S": "nats", "H": "nats"}
     return TokenMap(
         where=influence.rates.where,
