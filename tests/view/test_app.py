@@ -1,10 +1,13 @@
 """The list and the pages, as the application answers."""
 
+import os
 import re
 import time
+from pathlib import Path
 
 import pytest
 
+import entrometer
 from benchmarks.report.hostile import ACTIVE
 from benchmarks.report.synthetic import KINDS
 from benchmarks.view.made import (
@@ -17,7 +20,7 @@ from benchmarks.view.made import (
     training,
 )
 from entrometer.runs import hold
-from entrometer.view.pages import Pages
+from entrometer.view.pages import Pages, _code
 
 
 def ids(client):
@@ -121,6 +124,44 @@ def test_a_page_outlives_the_server_until_its_run_changes(root, client, index, p
     changed = Pages(index.root, KINDS, pages._cache)
     page = changed.page([entry])
     assert page is None or page.stamp not in html
+
+
+def test_pages_that_others_could_write_are_not_sent(root, client, index, pages):
+    measured(root / "run")
+    entry = index.runs()[0]
+    drawn(client, entry.id)
+    (file,) = pages._cache.glob("*.html")
+    file.write_text(PLANTED)
+    later = Pages(index.root, KINDS, pages._cache)
+    assert later.page([entry]).html == PLANTED
+    pages._cache.chmod(0o770)
+    later = Pages(index.root, KINDS, pages._cache)
+    page = later.page([entry])
+    assert page is None or PLANTED not in page.html
+
+
+def test_pages_of_another_user_are_not_sent(root, client, index, pages, monkeypatch):
+    measured(root / "run")
+    entry = index.runs()[0]
+    drawn(client, entry.id)
+    (file,) = pages._cache.glob("*.html")
+    file.write_text(PLANTED)
+    monkeypatch.setattr(os, "geteuid", lambda: pages._cache.stat().st_uid + 1)
+    later = Pages(index.root, KINDS, pages._cache)
+    page = later.page([entry])
+    assert page is None or PLANTED not in page.html
+
+
+def test_a_change_of_any_module_draws_pages_again(pages, tmp_path):
+    assert pages._code == _code(Path(entrometer.__file__).parent)
+    (tmp_path / "runs" / "__pycache__").mkdir(parents=True)
+    module = tmp_path / "runs" / "rows.py"
+    module.write_text("one = 1")
+    before = _code(tmp_path)
+    (tmp_path / "runs" / "__pycache__" / "rows.pyc").touch()
+    assert _code(tmp_path) == before
+    module.write_text("three = 3")
+    assert _code(tmp_path) != before
 
 
 @pytest.mark.parametrize("text", ACTIVE)

@@ -2,6 +2,7 @@
 
 import hashlib
 import os
+import stat
 from collections import OrderedDict
 from collections.abc import Sequence
 from contextlib import suppress
@@ -21,7 +22,7 @@ from entrometer.view.index import Entry
 _MOST = 32
 """Pages in memory; a page has up to 5 MB."""
 _MOST_FILES = 400
-_PATIENCE = 0.4
+_WAIT_SECONDS = 0.4
 """Seconds that a request waits for a page before it gets one without figures."""
 
 Names = tuple[str, ...]
@@ -52,12 +53,12 @@ class Pages:
     def __init__(self, root: Path, kinds: Kinds, cache: Path) -> None:
         """`cache` is the directory of drawn pages, which outlive the server."""
         self._root, self._kinds, self._cache = root, kinds, cache
-        self._code = _code()
+        self._code = _code(Path(__file__).parents[1])
         self._drawn: OrderedDict[Names, Page] = OrderedDict()
         self._drawing: dict[Names, _Drawing] = {}
         self._lock = Lock()
         # matplotlib's settings are those of the process: one page at a time.
-        self._pen = Lock()
+        self._drawing_lock = Lock()
 
     def page(self, entries: Sequence[Entry]) -> Page | None:
         """Return the newest page of runs that there is; None while the first is drawn.
@@ -78,7 +79,7 @@ class Pages:
                 work = (names, drawing, tuple(entries))
                 Thread(target=self._draw, args=work, daemon=True).start()
         if drawn is None:
-            drawing.done.wait(_PATIENCE)
+            drawing.done.wait(_WAIT_SECONDS)
         with self._lock:
             return self._drawn.get(names)
 
@@ -87,7 +88,7 @@ class Pages:
         return hashlib.sha256("\n".join(texts).encode()).hexdigest()
 
     def _draw(self, names: Names, drawing: _Drawing, entries: Sequence[Entry]) -> None:
-        with self._pen:
+        with self._drawing_lock:
             try:
                 html = drawn_page(entries, self._kinds, drawing.stamp)
                 with suppress(OSError):
@@ -96,7 +97,7 @@ class Pages:
                 html = undrawn_page(entries, drawing.stamp, str(error))
             except Exception as error:
                 # A file that someone sent can fail in any library that reads it.
-                html = undrawn_page(entries, drawing.stamp, _unforeseen(error))
+                html = undrawn_page(entries, drawing.stamp, _unexpected(error))
         with self._lock:
             self._keep(names, Page(drawing.stamp, html))
             del self._drawing[names]
@@ -114,6 +115,8 @@ class Pages:
 
     def _kept(self, stamp_: str) -> Page | None:
         """Return a page that an earlier server drew of the same files."""
+        if not _is_private(self._cache):
+            return None
         try:
             return Page(stamp_, self._file(stamp_).read_text(encoding="utf-8"))
         except (OSError, ValueError):
@@ -121,6 +124,8 @@ class Pages:
 
     def _write(self, stamp_: str, html: str) -> None:
         self._cache.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if not _is_private(self._cache):
+            return
         with atomic_write(self._file(stamp_)) as file:
             file.write(html.encode())
         kept = sorted(self._cache.glob("*.html"), key=os.path.getmtime, reverse=True)
@@ -128,14 +133,38 @@ class Pages:
             path.unlink(missing_ok=True)
 
 
-def _code() -> str:
-    """Return a text that differs for other code: it may draw another page."""
-    package = Path(__file__).parents[1]
-    files = [p for d in ("report", "view") for p in (package / d).rglob("*.[pcjh]*")]
-    return f"{__version__} {max(p.stat().st_mtime_ns for p in files)}"
+def _is_private(folder: Path) -> bool:
+    """Return whether only this user can have written the pages in a folder.
+
+    `$ENTROMETER_CACHE` may be shared, and a page is sent as it is in its file.
+    """
+    try:
+        about = os.lstat(folder)
+    except OSError:
+        return False
+    if not hasattr(os, "geteuid"):
+        # Windows, where the mode says nothing of other users.
+        return True
+    own = stat.S_ISDIR(about.st_mode) and about.st_uid == os.geteuid()
+    return own and not about.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
 
 
-def _unforeseen(error: Exception) -> str:
+def _code(package: Path) -> str:
+    """Return a text that differs for other code: it may draw another page.
+
+    From the names, times and sizes of the files: to read them all takes longer.
+    """
+    digest = hashlib.sha256(__version__.encode())
+    for folder, below, names in os.walk(package):
+        below[:] = sorted(set(below) - {"__pycache__"})
+        for name in sorted(names):
+            about = os.lstat(os.path.join(folder, name))
+            words = f"{folder}\0{name}\0{about.st_mtime_ns}\0{about.st_size}\0"
+            digest.update(os.fsencode(words))
+    return digest.hexdigest()
+
+
+def _unexpected(error: Exception) -> str:
     return (
         f"expected the files of a finished run, got {type(error).__name__} while "
         "drawing them; run `entrometer report` on the directory for the whole error"
