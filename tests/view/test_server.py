@@ -1,6 +1,7 @@
 """The verb itself, with a server of its own."""
 
 import json
+import re
 import socket
 import subprocess
 import sys
@@ -22,7 +23,8 @@ def test_the_server_serves_its_list_and_nothing_to_others(root, tmp_path):
         answer = server.ask()
         assert answer.status == 200
         assert "2 of 2 runs" in answer.body
-        identity = answer.body.split('value="', 5)[-1][:16]
+        identity = re.findall(r'name="run" value="([0-9a-f]{16})"', answer.body)[0]
+        assert server.ask(f"runs?run={identity}").status == 200
         assert server.ask(headers={"Host": f"localhost:{server.port}"}).status == 200
         served = [n for n, a in hostile_requests(server, identity) if a.status == 200]
         assert served == []

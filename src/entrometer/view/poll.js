@@ -6,7 +6,7 @@ const ask = async () => {
       const answer = await fetch("newest" + location.search, { cache: "no-store" });
       if (answer.ok && (await answer.text()) !== shown) return location.reload();
     } catch {
-      // The server was stopped; it may start again.
+      // The server is busy, or it was stopped: a later one has another address.
     }
   }
   setTimeout(ask, 2000);
