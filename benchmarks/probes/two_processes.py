@@ -25,6 +25,7 @@ from entrometer.training.probes import (
     NoiseScale,
     PredictedChange,
 )
+from entrometer.training.sampling import OwnRollouts
 
 STEPS = 3
 GROUPS = 4
@@ -55,6 +56,28 @@ def figures(processes: int) -> dict[str, np.ndarray]:
         if done.returncode:
             raise RuntimeError(f"{processes} processes failed:\n{done.stderr}")
         return dict(load_file(path))
+
+
+class DrawnFromThePrompt(OwnRollouts):
+    """Sampling without a tool: the prediction of a change assumes no replies."""
+
+    def __call__(self, prompts: list[str], trainer: Any) -> dict[str, Any]:
+        """Return random tokens by the prompt, the place in its group and the step.
+
+        Of two kinds, so that the groups have a signal in common.
+        """
+        completions = []
+        for i, prompt in enumerate(prompts):
+            key = (PROMPTS.index(prompt), i % RESPONSES, trainer.state.global_step)
+            rng = np.random.default_rng(key)
+            length = int(rng.integers(4, LENGTH + 1))
+            completions.append(rng.integers(11, 13, size=length).tolist())
+        tokenizer = trainer.processing_class
+        return {
+            "prompt_ids": [tokenizer(prompt)["input_ids"] for prompt in prompts],
+            "completion_ids": completions,
+            "logprobs": None,
+        }
 
 
 class Gradients(Instrument):
@@ -128,7 +151,7 @@ def make_trainer(directory: Path, *instruments: Instrument) -> Any:
         ),
         train_dataset=Dataset.from_dict({"prompt": PROMPTS}),
         reward_funcs=mean_token,
-        rollout_func=drawn_from_the_prompt,
+        rollout_func=DrawnFromThePrompt(),
         instruments=[
             Entropy(),
             EffectiveSampleSize(),
@@ -136,25 +159,6 @@ def make_trainer(directory: Path, *instruments: Instrument) -> Any:
             *instruments,
         ],
     )
-
-
-def drawn_from_the_prompt(prompts: list[str], trainer: Any) -> dict[str, Any]:
-    """Random tokens, by the prompt, the place in its group and the step alone.
-
-    Of two kinds, so that the groups have a signal in common.
-    """
-    completions = []
-    for i, prompt in enumerate(prompts):
-        key = (PROMPTS.index(prompt), i % RESPONSES, trainer.state.global_step)
-        rng = np.random.default_rng(key)
-        length = int(rng.integers(4, LENGTH + 1))
-        completions.append(rng.integers(11, 13, size=length).tolist())
-    tokenizer = trainer.processing_class
-    return {
-        "prompt_ids": [tokenizer(prompt)["input_ids"] for prompt in prompts],
-        "completion_ids": completions,
-        "logprobs": None,
-    }
 
 
 def mean_token(completion_ids: list[list[int]], **_: object) -> list[float]:
