@@ -17,6 +17,7 @@ from benchmarks.harness import Check, Report
 from benchmarks.keeping import Kept, keeping
 from benchmarks.workbench import MALLOC
 from entrometer.estimators import two_way
+from entrometer.interventions import intervention
 from entrometer.runs.rows import read_tables
 from entrometer.runs.tables.fork import ForkTables, PromptOutcome
 
@@ -105,10 +106,16 @@ def _deviations(tables: ForkTables, loss: str) -> list[float]:
 
 def _trainings(tables: ForkTables, loss: str) -> list[list[PromptOutcome]]:
     by: dict[tuple[str, int], list[PromptOutcome]] = {}
+    name = _named(loss)
     for row in tables.prompts:
-        if row.loss == loss:
+        if row.loss == name:
             by.setdefault((row.checkpoint, row.seed), []).append(row)
     return list(by.values())
+
+
+def _named(loss: str) -> str:
+    """Return the name of a loss in the tables, without settings at their default."""
+    return str(intervention(loss))
 
 
 def _entropy(rows: Sequence[PromptOutcome]) -> float:
@@ -143,7 +150,7 @@ def _lost(tables: ForkTables) -> list[str]:
 
 def _strengths(tables: ForkTables, loss: str) -> dict[str, float]:
     """Return the geometric mean of the strength after 20 steps, and of the last 20."""
-    rows = [r for r in tables.taken if r.loss == loss]
+    rows = [r for r in tables.taken if r.loss == _named(loss)]
     of = {
         "steps 20 to 40": [r for r in rows if 20 < r.step <= 40],
         "the last 20": [r for r in rows if r.step > STEPS - 20],
