@@ -166,18 +166,20 @@ def _alerts(
     leads = [o.collapse - o.alert for o in collapsed if o.collapse and o.alert]
     misses = sum(o.missed for o in collapsed)
     false = sum(o.false for o in held)
-    undecided = sum(o.alert is not None and not o.false for o in held)
+    undecided = sum(o.undecided for o in held)
+    decided = len(held) - undecided
     figures = {
         "floor relative to the first steps": FLOOR,
         "trainings that collapse": len(collapsed),
         "trainings that do not": len(held),
+        "of them with an alert about a step that they did not reach": undecided,
+        "of them without an alert": decided - false,
         "lead in steps, median": median(leads) if leads else None,
         "lead in steps, each": sorted(leads),
         "misses": misses,
         "misses, interval": _share(misses, len(collapsed)),
         "false alarms": false,
-        "false alarms, interval": _share(false, len(held)),
-        "alerts that end before 2t": undecided,
+        "false alarms among those decided, interval": _share(false, decided),
         "false alarms by loss": sorted(
             t.loss for t, o in zip(held_out, outcomes, strict=True) if o.false
         ),
@@ -188,7 +190,9 @@ def _alerts(
             abs(ALERT - chosen(calibration)),
             at_most=1e-9,
         ),
-        Check("share of false alarms", false / len(held), at_most=0.1),
+        Check(
+            "share of false alarms among those decided", false / decided, at_most=0.1
+        ),
         Check("share of misses", misses / len(collapsed), at_most=0.1),
         Check("median lead in steps", float(median(leads)), at_least=1.0),
     ]
@@ -196,7 +200,7 @@ def _alerts(
 
 
 def _share(count: int, of: int) -> list[float]:
-    """Return the exact 95% interval of a share of independent trainings."""
+    """Return the exact 95% interval of a share, as if trainings were independent."""
     interval = binomtest(count, of).proportion_ci()
     return _rounded((interval.low, interval.high))
 

@@ -12,7 +12,7 @@ from entrometer.estimators.forecast import LEAST_STEPS, forecasts
 ALERTS = (0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
 """Probabilities that the calibration chooses from."""
 
-FALSE_ALARMS = 0.1
+FALSE_ALARMS = 0.15
 """Share of false alarms that the chosen probability may have."""
 
 _MEAN = 4
@@ -33,6 +33,11 @@ class Outcome:
         """Whether the training reached 2t after the alert, and its end, above."""
         judged = self.alert is not None and 2 * self.alert <= self.steps
         return judged and self.collapse is None
+
+    @property
+    def undecided(self) -> bool:
+        """Whether the training ended before the step that the alert is about."""
+        return self.alert is not None and self.collapse is None and not self.false
 
     @property
     def missed(self) -> bool:
@@ -64,6 +69,8 @@ def watched(training: Training) -> Watched:
     probability = {
         t: soonest(forecasts(*training.until(t))).probability_below(floor)
         for t in range(LEAST_STEPS, training.steps + 1)
+        # Below the floor it is too late for an alert.
+        if training.entropy[t - 1] > floor
     }
     collapse = int(below[0]) + _MEAN if below.size else None
     return Watched(training, floor, probability, collapse)
@@ -74,7 +81,7 @@ def chosen(trainings: Sequence[Training]) -> float:
     every = [watched(t) for t in trainings]
     for alert in ALERTS:
         outcomes = [w.outcome(alert) for w in every]
-        held = [o for o in outcomes if o.collapse is None]
-        if sum(o.false for o in held) <= FALSE_ALARMS * len(held):
+        held = [o for o in outcomes if o.collapse is None and not o.undecided]
+        if held and sum(o.false for o in held) <= FALSE_ALARMS * len(held):
             return alert
     return ALERTS[-1]

@@ -63,16 +63,10 @@ def calibrated(trainings: Sequence[Training], horizon: int) -> Spread:
 
 
 def _most_likely(every: Sequence[Point], horizon: int) -> Spread:
-    start = Spread(
-        slope=1.0, entropy=0.4, reward=1.0, entropy_reach=1.0, reward_reach=1.0
-    )
-
-    def with_entropy(values: np.ndarray) -> Spread:
-        slope, log_deviation = values.tolist()
-        return replace(start, slope=slope, entropy=math.exp(log_deviation))
+    start = Spread(entropy=0.4, reward=1.0, entropy_reach=1.0, reward_reach=1.0)
 
     def least(
-        spread: Callable[[np.ndarray], Spread], which: int, at: Sequence[float]
+        spread: Callable[[np.ndarray], Spread], which: int, at: float
     ) -> Spread:
         """Minimise the negative log-likelihood of entropy (0) or reward (1)."""
 
@@ -85,11 +79,11 @@ def _most_likely(every: Sequence[Point], horizon: int) -> Spread:
                     total += p.weight * (math.log(deviation) + z**2 / 2)
             return total
 
-        return spread(minimize(loss, at, method="Nelder-Mead").x)
+        return spread(minimize(loss, [at], method="Nelder-Mead").x)
 
     # The reward's interval depends on the entropy's spread, not the other way round.
-    of_entropy = least(with_entropy, 0, (1.0, -1.0))
-    return least(lambda x: replace(of_entropy, reward=math.exp(x[0])), 1, (0.0,))
+    of_entropy = least(lambda x: replace(start, entropy=math.exp(x[0])), 0, -1.0)
+    return least(lambda x: replace(of_entropy, reward=math.exp(x[0])), 1, 0.0)
 
 
 def _scores(

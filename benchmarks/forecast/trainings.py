@@ -36,6 +36,7 @@ class Fork:
 
 GOVERNORS = tuple(f"governor:target={t}" for t in (0.15, 0.3, 0.5))
 BONUSES = ("entropy-bonus:alpha=0.003", "entropy-bonus:alpha=0.03", "adaptive-bonus")
+STRENGTHS = tuple(f"entropy-bonus:alpha={a}" for a in (0.003, 0.01, 0.03, 0.1))
 RATIOS = ("clip-higher", "clip-cov:rho=0.02", "kl-cov:rho=0.02")
 
 FORKS = (
@@ -50,9 +51,9 @@ FORKS = (
         )
         for policy in (1, 2)
     ),
-    Fork(part="held-out", policy=2, seed=31, losses=BONUSES),
+    Fork(part="calibration", policy=2, seed=31, losses=BONUSES),
     Fork(
-        part="held-out",
+        part="calibration",
         policy=1,
         seed=32,
         losses=RATIOS,
@@ -61,13 +62,24 @@ FORKS = (
         window=4,
     ),
     Fork(
-        part="held-out",
+        part="calibration",
         policy=2,
         seed=33,
         losses=("governor:target=0.3", "negative-reinforced"),
         steps=64,
         prompts=8,
         window=4,
+    ),
+    *(
+        Fork(
+            part="held-out",
+            policy=policy,
+            seed=40,
+            losses=(*GOVERNORS, *STRENGTHS),
+            steps=100,
+            prompts=32,
+        )
+        for policy in (1, 2)
     ),
 )
 

@@ -9,6 +9,10 @@ from entrometer.cli import main
 from entrometer.estimators.forecast import forecasts
 
 
+def entropy_at(step):
+    return 0.9 * np.exp(-step / 20)
+
+
 @pytest.fixture
 def run(tmp_path):
     """A log of 24 steps whose entropy falls."""
@@ -16,7 +20,7 @@ def run(tmp_path):
     rows = [
         {
             "step": int(s),
-            "entropy": float(0.9 * s**-0.5),
+            "entropy": float(entropy_at(s)),
             "reward": float(0.3 + 0.01 * s),
         }
         for s in steps
@@ -41,7 +45,7 @@ def test_json_has_the_forecasts_of_the_estimator(run, capsys):
     assert main(["forecast", str(run), "--at", "12", "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
     s = np.arange(1.0, 13.0)
-    expected = forecasts(s, 0.9 * s**-0.5, 0.3 + 0.01 * s)
+    expected = forecasts(s, entropy_at(s), 0.3 + 0.01 * s)
     assert told["step"] == 12
     for row, forecast in zip(told["forecasts"], expected, strict=True):
         assert row["step"] == forecast.step
@@ -53,6 +57,13 @@ def test_a_floor_of_ones_own_decides_the_alert(run, capsys):
     assert main(["forecast", str(run), "--floor", "0.001", "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
     assert told["floor"] == 0.001
+    assert told["alert"] is False
+
+
+def test_entropy_below_the_floor_already_is_no_alert(run, capsys):
+    assert main(["forecast", str(run), "--floor", "0.3", "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["probability_below_floor"] > 0.9
     assert told["alert"] is False
 
 

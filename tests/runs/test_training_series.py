@@ -20,15 +20,17 @@ def test_the_log_of_the_newest_checkpoint_is_read(tmp_path):
         {"step": 2, "entropy": 0.5, "entropy/token": 0.6, "reward": 0.25},
         {"step": 1, "entropy/token": 0.7, "reward": None},
         {"step": 2, "eval_loss": 1.0},
-        {"step": 3, "train_runtime": 5.0},
+        {"step": 3, "entropy": 0.4, "reward": 0.5},
+        {"step": 4, "train_runtime": 5.0},
     ]
     newest = write_log(tmp_path / "checkpoint-10", rows)
     for run in (tmp_path, newest):
         series = training_series(run)
         assert series.source == newest / "trainer_state.json"
-        np.testing.assert_equal(series.step, [1.0, 2.0])
-        np.testing.assert_equal(series.entropy, [0.7, 0.6])
-        np.testing.assert_equal(series.reward, [np.nan, 0.25])
+        np.testing.assert_equal(series.step, [1.0, 2.0, 3.0])
+        # The last step is from before the training was watched.
+        np.testing.assert_equal(series.entropy, [0.7, 0.6, 0.4])
+        np.testing.assert_equal(series.reward, [np.nan, 0.25, 0.5])
 
 
 def test_values_of_other_kinds_are_not_known(tmp_path):

@@ -50,7 +50,7 @@ def run(arguments: Sequence[str]) -> int:
         )
     # Imported late: `--help` must not load scipy.
     from entrometer.estimators.collapse import collapse_ahead, entropy_floor, soonest
-    from entrometer.estimators.forecast import LEAST_STEPS, forecasts
+    from entrometer.estimators.forecast import LEAST_SPAN, LEAST_STEPS, forecasts
     from entrometer.runs.training_series import training_series
 
     series = training_series(command.run)
@@ -59,7 +59,7 @@ def run(arguments: Sequence[str]) -> int:
     found = forecasts(series.step[until], entropy, reward)
     floor = entropy_floor(entropy) if command.floor is None else command.floor
     below = soonest(found).probability_below(floor) if found else math.nan
-    alert = collapse_ahead(found, floor)
+    alert = collapse_ahead(found, floor, entropy)
     last = int(series.step[until].max(initial=0))
     if command.json:
         print_json(
@@ -76,13 +76,15 @@ def run(arguments: Sequence[str]) -> int:
     print(plain(f"{series.source}: {until.sum()} steps, the last {last}"))
     if not found:
         print(
-            f"not known yet: a forecast needs {LEAST_STEPS} steps with an entropy, "
-            f"got {int((entropy > 0).sum())}"
+            f"not known yet: a forecast needs {LEAST_STEPS} steps with an entropy, the "
+            f"first of them in the first {1 / LEAST_SPAN:.0%} of the training, got "
+            f"{int((entropy > 0).sum())}"
         )
         return 0
     rows = [[str(x.step), _shown(x.entropy), _shown(x.reward)] for x in found]
     print(table(("step", "entropy, nats per token", "reward"), rows))
-    print(f"entropy below {floor:.3g} at step {2 * last}: probability {below:.2f}")
+    later = soonest(found).step
+    print(f"entropy below {floor:.3g} at step {later}: probability {below:.2f}")
     if alert:
         print("alert: entropy is about to collapse")
     return 0

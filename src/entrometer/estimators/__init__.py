@@ -12,6 +12,7 @@ from entrometer.estimators.baselines import prefix_features as prefix_features
 from entrometer.estimators.collapse import collapse_ahead as collapse_ahead
 from entrometer.estimators.collapse import entropy_floor as entropy_floor
 from entrometer.estimators.collapse import soonest as soonest
+from entrometer.estimators.decay import Decay as Decay
 from entrometer.estimators.entropy_change import Per as Per
 from entrometer.estimators.entropy_change import Weighting as Weighting
 from entrometer.estimators.entropy_change import change_statistics as change_statistics
@@ -41,6 +42,7 @@ from entrometer.estimators.influence import Influence as Influence
 from entrometer.estimators.influence import influence_parts as influence_parts
 from entrometer.estimators.influence import summed as summed
 from entrometer.estimators.influence import token_influence as token_influence
+from entrometer.estimators.line import Line as Line
 from entrometer.estimators.linear_term import GradientWeights as GradientWeights
 from entrometer.estimators.linear_term import (
     entropy_gradient_weights as entropy_gradient_weights,
@@ -87,7 +89,6 @@ from entrometer.estimators.two_way import advised as advised
 from entrometer.estimators.two_way import pseudo_values as pseudo_values
 from entrometer.estimators.two_way import smallest_seen as smallest_seen
 from entrometer.estimators.two_way import two_way as two_way
-from entrometer.estimators.weighted_line import WeightedLine as WeightedLine
 from entrometer.estimators.without_folds import by_fold as by_fold
 from entrometer.estimators.without_folds import held_out_sums as held_out_sums
 from entrometer.estimators.without_folds import over_folds as over_folds

@@ -13,7 +13,7 @@ from entrometer.estimators.forecast import Forecast
 FLOOR = 0.2
 """Entropy that counts as collapsed, relative to that of the first steps."""
 
-ALERT = 0.3
+ALERT = 0.7
 """Probability of an entropy below the floor at 2t from which an alert is raised: from
 the calibration part of `python -m benchmarks forecast`."""
 
@@ -34,8 +34,13 @@ def soonest(forecasts: Sequence[Forecast]) -> Forecast:
     return min(forecasts, key=lambda forecast: forecast.horizon)
 
 
-def collapse_ahead(forecasts: Sequence[Forecast], floor: float) -> bool:
-    """Return whether the forecasts are a reason for an alert; False without any."""
-    if not forecasts:
+def collapse_ahead(
+    forecasts: Sequence[Forecast], floor: float, entropy: Float[np.ndarray, " N"]
+) -> bool:
+    """Return whether the forecasts are a reason for an alert; False without any.
+
+    It is too late for one if the last of the entropies so far is below the floor.
+    """
+    if not forecasts or not entropy[-1] > floor:
         return False
     return soonest(forecasts).probability_below(floor) >= ALERT

@@ -1,9 +1,10 @@
 r"""Forecast of a training's entropy and reward at 2t and 4t from its first t steps.
 
-The forecast reads the logged series alone. Log entropy is continued as a straight line
-in $\log(s/t)$, so the unit of time cancels: a training that takes ten times as many
-steps along the same curve has the same forecast at 2t. The reward follows from the
-entropy by the curve $R = -ae^h + b$ (arXiv 2505.22617), fitted to the same steps.
+The forecast reads the logged series alone. Entropy is continued by exponential decay to
+a floor, in time relative to t, so the unit of time cancels: a training that takes ten
+times as many steps along the same curve has the same forecast at 2t. The reward follows
+from the entropy by the curve $R = -ae^h + b$ (arXiv 2505.22617), fitted to the same
+steps.
 """
 
 # Axes: N logged steps.
@@ -17,43 +18,45 @@ import numpy as np
 from jaxtyping import Float
 from scipy.special import ndtr
 
-from entrometer.estimators.weighted_line import WeightedLine
+from entrometer.estimators.decay import Decay
+from entrometer.estimators.line import Line
 
 LEAST_STEPS = 8
 """Steps with a known entropy, and with a known reward, that a forecast needs."""
+
+LEAST_SPAN = 4
+"""Last step relative to the first that a forecast needs: the steps after a resume alone
+say nothing about the curve before."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Spread:
     """What the forecast of a horizon takes from other trainings."""
 
-    slope: float
-    """Slope of log entropy up to the horizon, relative to that up to t."""
     entropy: float
     """Standard deviation of log entropy between trainings."""
     reward: float
-    """The same of the reward, relative to the deviation of the rewards so far."""
+    """Standard deviation of the reward between trainings, relative to that of the
+    rewards so far."""
     entropy_reach: float
     """Half width of the 95% interval of log entropy, in standard deviations."""
     reward_reach: float
-    """The same of the reward."""
+    """Half width of the 95% interval of the reward, in standard deviations."""
 
 
 SPREADS: Mapping[int, Spread] = MappingProxyType(
     {
         2: Spread(
-            slope=1.429,
-            entropy=0.402,
-            reward=1.143,
-            entropy_reach=2.233,
-            reward_reach=2.339,
+            entropy=0.3808,
+            reward=1.0885,
+            entropy_reach=2.2023,
+            reward_reach=2.08,
         ),
         4: Spread(
-            slope=1.6,
-            entropy=0.3626,
-            reward=1.21,
-            entropy_reach=2.714,
-            reward_reach=2.654,
+            entropy=0.4273,
+            reward=1.3469,
+            entropy_reach=1.9904,
+            reward_reach=2.2458,
         ),
     }
 )
@@ -102,22 +105,23 @@ class FittedCurves:
     """Curves of entropy and reward through the first t steps of a training."""
 
     last: int  #: t, the last step with a known entropy.
-    log_entropy: WeightedLine  #: Log entropy in log(s/t).
-    reward: WeightedLine | None  #: Reward in exp(entropy); None if it is not known.
+    entropy: Decay  #: Entropy in s/t.
+    reward: Line | None  #: Reward in exp(entropy); None if it is not known.
     reward_deviation: float  #: Standard deviation of the rewards so far.
     largest_entropy: float  #: Largest entropy so far.
 
     def forecast(self, horizon: int, spread: Spread) -> Forecast:
         """Return the forecast at `horizon` times t."""
-        line, x = self.log_entropy, spread.slope * math.log(horizon)
-        path = line.variance(x) + spread.entropy**2
-        deviation = math.sqrt(path + line.noise)
-        entropy = _interval(line.at(x), spread.entropy_reach * deviation)
+        u = float(horizon)
+        path = self.entropy.variance(u) + spread.entropy**2
+        deviation = math.sqrt(path + self.entropy.noise)
+        reach = spread.entropy_reach * deviation
+        entropy = np.exp(_interval(self.entropy.log_at(u), reach)).tolist()
         return Forecast(
             horizon=horizon,
             step=horizon * self.last,
-            entropy=Predicted(*np.exp(entropy).tolist()),
-            reward=self._reward(math.exp(entropy[0]), path, spread),
+            entropy=Predicted(*entropy),
+            reward=self._reward(entropy[0], path, spread),
             log_deviation=deviation,
         )
 
@@ -141,6 +145,8 @@ def fitted_curves(
 ) -> FittedCurves | None:
     """Fit the curves; None with fewer than `LEAST_STEPS` known entropies.
 
+    None too if these begin after a quarter of the training (`LEAST_SPAN`).
+
     Args:
         step: Numbers of the logged steps, from 1.
         entropy: Entropy of the batch of each step, in nats per token. A step whose
@@ -150,21 +156,19 @@ def fitted_curves(
     # Entropies of a model are below 100; beyond that, e^h would overflow.
     known = (step > 0) & np.isfinite(step) & (entropy > 0) & (entropy < 100)
     step, entropy, reward = step[known], entropy[known], reward[known]
-    if step.size < LEAST_STEPS:
+    if step.size < LEAST_STEPS or step.max() < LEAST_SPAN * step.min():
         return None
     last = step.max()
-    # Between equal weights and those that count each doubling of s the same.
-    weight = 1 / np.sqrt(step)
     rewarded = np.isfinite(reward) & (np.abs(reward) < 1e100)
     deviation = float(reward[rewarded].std(ddof=1)) if rewarded.sum() > 1 else 0.0
     curve = None
     # Equal rewards so far, such as only 0, do not say how much later ones can differ.
-    if rewarded.sum() >= LEAST_STEPS and deviation > 0:
+    if rewarded.sum() >= LEAST_STEPS and np.ptp(reward[rewarded]) > 0:
         x, y = np.exp(entropy[rewarded]), reward[rewarded]
-        curve = WeightedLine.fit(x, y, np.ones_like(y))
+        curve = Line.fit(x, y)
     return FittedCurves(
         last=int(last),
-        log_entropy=WeightedLine.fit(np.log(step / last), np.log(entropy), weight),
+        entropy=Decay.fit(step / last, entropy),
         reward=curve,
         reward_deviation=deviation,
         largest_entropy=float(entropy.max()),

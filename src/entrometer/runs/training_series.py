@@ -3,7 +3,6 @@
 # Axes: N logged steps.
 
 import re
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,13 +10,12 @@ import numpy as np
 from jaxtyping import Float
 
 from entrometer.errors import InvalidValue
-from entrometer.runs.columns import read_log
+from entrometer.runs.columns import Metrics, read_log
+from entrometer.runs.complete import checkpoints
+from entrometer.runs.finished import is_training, training_metrics
 from entrometer.runs.updates import UpdateBatch, read_update
 
-Named = Callable[[str], re.Match[str] | None]
-
 _UPDATE = re.compile(r"step-(\d{1,18})\.parquet").fullmatch
-_CHECKPOINT = re.compile(r"checkpoint-(\d{1,18})").fullmatch
 _LOG = "trainer_state.json"
 
 
@@ -37,7 +35,7 @@ def training_series(run: Path) -> TrainingSeries:
     From its recorded updates, if it has some; else from the log in the newest
     checkpoint, or in the checkpoint that `run` is, as transformers writes it.
     """
-    updates = _numbered(run / "updates", _UPDATE)
+    updates = _numbered_updates(run / "updates")
     if updates:
         pairs = [_of_batch(read_update(path)) for _, path in updates]
         entropy, reward = np.array(pairs).T
@@ -45,19 +43,21 @@ def training_series(run: Path) -> TrainingSeries:
         return TrainingSeries(
             source=run / "updates", step=step, entropy=entropy, reward=reward
         )
-    folders = [run, *(path for _, path in reversed(_numbered(run, _CHECKPOINT)))]
+    if is_training(run):
+        return _of_log(run, training_metrics(run))
+    folders = [run, *(path for _, path in reversed(checkpoints(run)))]
     logs = [folder / _LOG for folder in folders if (folder / _LOG).is_file()]
     if not logs:
         raise InvalidValue(
             f"expected recorded updates or a checkpoint with {_LOG} in {run}, got "
             "neither; name the output directory of a training"
         )
-    return _of_log(logs[0])
+    return _of_log(logs[0], read_log(logs[0]))
 
 
-def _numbered(folder: Path, named: Named) -> list[tuple[int, Path]]:
-    found = ((named(path.name), path) for path in folder.glob("*"))
-    return sorted((int(match[1]), path) for match, path in found if match)
+def _numbered_updates(folder: Path) -> list[tuple[int, Path]]:
+    matches = ((_UPDATE(path.name), path) for path in folder.glob("*"))
+    return sorted((int(match[1]), path) for match, path in matches if match)
 
 
 def _of_batch(batch: UpdateBatch) -> tuple[float, float]:
@@ -71,18 +71,20 @@ def _of_batch(batch: UpdateBatch) -> tuple[float, float]:
     )
 
 
-def _of_log(path: Path) -> TrainingSeries:
-    metrics = read_log(path)
-    nothing = np.full_like(metrics.get("step", np.zeros(0)), np.nan)
-    # That of `em.watch` is one ratio over the batch; TRL's own is a mean of ratios.
-    entropy = metrics.get("entropy/token", metrics.get("entropy", nothing))
-    reward = metrics.get("reward", nothing)
-    step = metrics.get("step", nothing)
+def _of_log(source: Path, metrics: Metrics) -> TrainingSeries:
+    unknown = np.full_like(metrics.get("step", np.zeros(0)), np.nan)
+    # The entropy that `em.watch` logs is one ratio over the batch; TRL's own, which
+    # steps before it have, is a mean of ratios.
+    by_token = metrics.get("entropy/token", unknown)
+    by_trl = metrics.get("entropy", unknown)
+    entropy = np.where(np.isnan(by_token), by_trl, by_token)
+    reward = metrics.get("reward", unknown)
+    step = metrics.get("step", unknown)
     # Evaluations are logged in rows of their own; a repeated step counts once.
     known = np.isfinite(step) & ~(np.isnan(entropy) & np.isnan(reward))
     step, first = np.unique(step[known], return_index=True)
     return TrainingSeries(
-        source=path,
+        source=source,
         step=step,
         entropy=entropy[known][first],
         reward=reward[known][first],

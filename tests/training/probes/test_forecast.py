@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 
+from entrometer.errors import InvalidValue
 from entrometer.estimators.forecast import LEAST_STEPS, forecasts
 from entrometer.runs.training_series import training_series
 from entrometer.training.micro_batch import MicroBatch
@@ -66,7 +67,7 @@ def follow(probe, entropies, rewards, first=1):
 
 
 STEP = np.arange(1.0, 25.0)
-FALLING = 0.9 * STEP**-0.5
+FALLING = 0.9 * np.exp(-STEP / 12)
 REWARD = 0.2 + 0.01 * STEP
 
 
@@ -105,6 +106,22 @@ def test_there_is_one_alert_before_a_collapse_and_none_where_entropy_holds(caplo
     assert alerts(caplog, Forecast(floor=1e-6), FALLING) == []
     # Below the floor already: too late.
     assert alerts(caplog, Forecast(floor=5.0), FALLING) == []
+
+
+@pytest.mark.parametrize("floor", [0.0, -1.0, math.nan, math.inf])
+def test_a_floor_that_no_entropy_reaches_is_refused(floor):
+    with pytest.raises(InvalidValue, match="entropy above 0"):
+        Forecast(floor=floor)
+
+
+def test_a_training_whose_series_begins_late_has_no_forecast(caplog):
+    """Resumed by a trainer that keeps no state of its instruments."""
+    probe = Forecast()
+    h = 0.9 * np.exp(0.05 * np.random.default_rng(0).normal(size=24))
+    with caplog.at_level(logging.WARNING, "entrometer"):
+        logs = follow(probe, h, np.full(24, 0.5), first=501)
+    assert not any(logs)
+    assert not caplog.records
 
 
 def test_a_resumed_training_has_the_series_and_the_alert(caplog):

@@ -9,6 +9,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from entrometer import estimators
+from entrometer.errors import InvalidValue
 from entrometer.estimators.collapse import collapse_ahead, entropy_floor, soonest
 from entrometer.estimators.forecast import forecasts
 from entrometer.training.instruments import Instrument
@@ -37,6 +39,10 @@ class Forecast(Instrument):
 
         By default a fifth of the mean of the first four updates.
         """
+        if floor is not None and not 0 < floor < math.inf:
+            raise InvalidValue(
+                f"expected an entropy above 0, got entropy_floor={floor}; correct it"
+            )
         self.floor = floor
         self._sums: list[Tensor] = []
         self._series: list[list[float]] = []
@@ -62,16 +68,14 @@ class Forecast(Instrument):
         self._sums = []
         H, T, reward, n = trainer.accelerator.reduce(local, reduction="sum").tolist()
         mean_H, mean_reward = H / T if T else math.nan, reward / n if n else math.nan
-        self._series.append([step, mean_H, mean_reward])
+        self._series.append([float(step), mean_H, mean_reward])
         steps, entropy, rewards = np.array(self._series).T
         found = forecasts(steps, entropy, rewards)
         floor = entropy_floor(entropy) if self.floor is None else self.floor
-        # Too late for an alert if this batch is below the floor already.
-        if not self._alerted and mean_H > floor and collapse_ahead(found, floor):
+        if not self._alerted and collapse_ahead(found, floor, entropy):
             self._alerted = True
             if trainer.accelerator.is_main_process:
-                first = soonest(found)
-                self._alert(trainer, step, floor, first.probability_below(floor))
+                self._alert(trainer, step, floor, soonest(found))
         return {
             f"forecast/{name}_{forecast.horizon}t{end}": value
             for forecast in found
@@ -86,11 +90,14 @@ class Forecast(Instrument):
             )
         }
 
-    def _alert(self, trainer: Any, step: int, floor: float, chance: float) -> None:
+    def _alert(
+        self, trainer: Any, step: int, floor: float, later: estimators.Forecast
+    ) -> None:
         text = (
             f"step {step}: entropy is predicted to be below {floor:.3g} nats per token "
-            f"at step {2 * step}, with a probability of {chance:.0%}; run `entrometer "
-            "diagnose` on the newest checkpoint"
+            f"at step {later.step}, with a probability of "
+            f"{later.probability_below(floor):.0%}; run `entrometer diagnose` on the "
+            "newest checkpoint"
         )
         logger.warning("%s", text)
         alert(trainer, "Entropy is about to collapse", text)

@@ -1,0 +1,91 @@
+"""Exponential decay to a floor, fitted to the logarithms of a series."""
+
+# Axes: N observations.
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Float
+from scipy.optimize import least_squares
+
+FLOOR = (math.log(0.2), 0.4)
+"""Mean and standard deviation of the log floor, relative to the first observations."""
+
+RATE = (1.0, 1.0)
+"""The same of the log rate, per time that has passed."""
+
+_FIRST = 4
+"""Observations whose mean the floor is relative to."""
+
+_LEAST_NOISE = 1e-3
+"""Standard deviation of an observation that a series without noise is given."""
+
+
+@dataclass(frozen=True, eq=False)
+class Decay:
+    r"""The curve $x(u) = f + (x_0 - f)e^{-ru}$; it rises if $f > x_0$.
+
+    $u$ is the time in units of all time that has passed.
+    """
+
+    parameters: Float[np.ndarray, "3"]
+    r"""$\log x_0$, $\log f$ and $\log r$."""
+    covariance: Float[np.ndarray, "3 3"]
+    """Covariance of the parameters."""
+    noise: float
+    """Variance of a log observation about the curve."""
+
+    @classmethod
+    def fit(cls, u: Float[np.ndarray, " N"], x: Float[np.ndarray, " N"]) -> "Decay":
+        r"""Return the most likely curve through positive observations at times u.
+
+        Log observations have independent noise of one variance, which second
+        differences tell without a curve. $\log f$ and $\log r$ are normal beforehand:
+        early observations say little about a floor, and other trainings some.
+        """
+        y, first = np.log(x), math.log(x[:_FIRST].mean())
+        noise = max(_LEAST_NOISE**2, float(np.mean(np.diff(y, 2) ** 2)) / 6)
+        centre, deviation = np.array([[first + FLOOR[0], RATE[0]], [FLOOR[1], RATE[1]]])
+
+        def residuals(p: np.ndarray) -> np.ndarray:
+            of_noise = (_log_curve(p, u) - y) / math.sqrt(noise)
+            return np.concatenate([of_noise, (p[1:] - centre) / deviation])
+
+        def slopes(p: np.ndarray) -> np.ndarray:
+            of_prior = np.array([[0, 1 / deviation[0], 0], [0, 0, 1 / deviation[1]]])
+            return np.concatenate([_gradient(p, u) / math.sqrt(noise), of_prior])
+
+        start = np.array([y[:2].mean(), min(y[-3:].mean(), first) - 0.2, RATE[0]])
+        found = least_squares(residuals, start, jac=slopes, method="lm")
+        J = slopes(found.x)
+        return cls(found.x, np.linalg.inv(J.T @ J), noise)
+
+    def log_at(self, u: float) -> float:
+        """Return the logarithm of the curve at time u."""
+        return float(_log_curve(self.parameters, np.array([u]))[0])
+
+    def variance(self, u: float) -> float:
+        """Return the variance of the fitted logarithm at time u."""
+        (g,) = _gradient(self.parameters, np.array([u]))
+        return float(g @ self.covariance @ g)
+
+
+def _log_curve(
+    parameters: Float[np.ndarray, "3"], u: Float[np.ndarray, " N"]
+) -> Float[np.ndarray, " N"]:
+    at_start, floor, _ = parameters
+    gone = math.exp(parameters[2]) * u
+    # log(f (1 - e^-ru) + x0 e^-ru), of which both terms are positive.
+    curve: np.ndarray = np.logaddexp(floor + np.log(-np.expm1(-gone)), at_start - gone)
+    return curve
+
+
+def _gradient(
+    parameters: Float[np.ndarray, "3"], u: Float[np.ndarray, " N"]
+) -> Float[np.ndarray, "N 3"]:
+    at_start, floor, _ = parameters
+    gone, curve = math.exp(parameters[2]) * u, _log_curve(parameters, u)
+    of_start = np.exp(at_start - gone - curve)
+    of_rate = gone * (np.exp(floor - gone - curve) - of_start)
+    return np.stack([of_start, 1 - of_start, of_rate], axis=1)
