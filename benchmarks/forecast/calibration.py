@@ -65,9 +65,7 @@ def calibrated(trainings: Sequence[Training], horizon: int) -> Spread:
 def _most_likely(every: Sequence[Point], horizon: int) -> Spread:
     start = Spread(entropy=0.4, reward=1.0, entropy_reach=1.0, reward_reach=1.0)
 
-    def least(
-        spread: Callable[[np.ndarray], Spread], which: int, at: float
-    ) -> Spread:
+    def least(spread: Callable[[np.ndarray], Spread], which: int, at: float) -> Spread:
         """Minimise the negative log-likelihood of entropy (0) or reward (1)."""
 
         def loss(values: np.ndarray) -> float:
