@@ -132,7 +132,10 @@ class Index:
         marks = tuple(_marks(path))
         read, entry = self._read.get(path, (None, None))
         # What makes a folder a run may come without a change to these files.
-        if read != marks or (entry is None and _has_content(path, marks)):
+        names = {name for name, _, _ in marks}
+        if read != marks or (
+            entry is None and (_is_measured(path, names) or _is_trained(path, names))
+        ):
             entry = self._row(path, marks)
             self._read[path] = (marks, entry)
         # Locks and checkpoints change without the files that a row is read from.
@@ -141,12 +144,12 @@ class Index:
     def _row(self, path: Path, marks: Marks) -> Entry | None:
         files = {name: self._json(path / name) for name, _, _ in marks}
         sealed = _object(files.get(MANIFEST, {}).get("about"))
-        measured = "summary.json" in files and (path / "results").is_dir()
+        measured = _is_measured(path, files)
         kind = sealed.get("kind")
         if not isinstance(kind, str) or kind not in self._kinds:
             if measured:
                 kind = _short(kind) if isinstance(kind, str) else "unknown"
-            elif CONFIG in files and (checkpoints(path) or _has_metrics(path)):
+            elif _is_trained(path, files):
                 kind = TRAINING
             else:
                 return None
@@ -234,11 +237,13 @@ def _last_checkpoint(run: Path) -> tuple[int | None, float]:
         return step, 0.0
 
 
-def _has_content(path: Path, marks: Marks) -> bool:
-    """Return whether a folder has what a run has, whatever its manifest says."""
-    names = {name for name, _, _ in marks}
-    if "summary.json" in names and (path / "results").is_dir():
-        return True
+def _is_measured(path: Path, names: Collection[str]) -> bool:
+    """Return whether a folder has what an experiment leaves, whatever it is called."""
+    return "summary.json" in names and (path / "results").is_dir()
+
+
+def _is_trained(path: Path, names: Collection[str]) -> bool:
+    """Return whether a folder has what a training leaves."""
     return CONFIG in names and (bool(checkpoints(path)) or _has_metrics(path))
 
 
