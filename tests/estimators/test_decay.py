@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.optimize import approx_fprime
 
-from entrometer.estimators.decay import FLOOR, RATE, Decay
+from entrometer.estimators.decay import LOG_FLOOR, LOG_RATE, Decay
 
 U = np.arange(1.0, 31.0) / 30
 
@@ -37,8 +37,8 @@ def test_its_errors_are_those_of_series_whose_parameters_are_drawn():
     rng = np.random.default_rng(1)
     errors, variances = [], []
     for _ in range(600):
-        floor = 0.9 * math.exp(FLOOR[0] + FLOOR[1] * rng.normal())
-        law = 0.9, floor, math.exp(RATE[0] + RATE[1] * rng.normal())
+        floor = 0.9 * math.exp(LOG_FLOOR[0] + LOG_FLOOR[1] * rng.normal())
+        law = 0.9, floor, math.exp(LOG_RATE[0] + LOG_RATE[1] * rng.normal())
         decay = Decay.fit(U, curve(U, *law) * np.exp(0.1 * rng.normal(size=30)))
         errors.append(decay.log_at(2.0) - math.log(curve(2.0, *law)))
         variances.append(decay.variance(2.0))

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 from jaxtyping import Float
 
+from entrometer.estimators.decay import FIRST
 from entrometer.estimators.forecast import Forecast
 
 FLOOR = 0.2
@@ -17,16 +18,14 @@ ALERT = 0.7
 """Probability of an entropy below the floor at 2t from which an alert is raised: from
 the calibration part of `python -m benchmarks forecast`."""
 
-_FIRST = 4
-
 
 def entropy_floor(entropy: Float[np.ndarray, " N"]) -> float:
     """Return the entropy that counts as collapsed: a fifth of the first steps' mean.
 
     NaN while fewer than four entropies are known.
     """
-    known = entropy[np.isfinite(entropy) & (entropy > 0)][:_FIRST]
-    return FLOOR * float(known.mean()) if known.size == _FIRST else math.nan
+    known = entropy[np.isfinite(entropy) & (entropy > 0)][:FIRST]
+    return FLOOR * float(known.mean()) if known.size == FIRST else math.nan
 
 
 def soonest(forecasts: Sequence[Forecast]) -> Forecast:

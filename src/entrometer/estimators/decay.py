@@ -9,14 +9,14 @@ import numpy as np
 from jaxtyping import Float
 from scipy.optimize import least_squares
 
-FLOOR = (math.log(0.2), 0.4)
+LOG_FLOOR = (math.log(0.2), 0.4)
 """Mean and standard deviation of the log floor, relative to the first observations."""
 
-RATE = (1.0, 1.0)
-"""The same of the log rate, per time that has passed."""
+LOG_RATE = (1.0, 1.0)
+"""Mean and standard deviation of the log rate, per time that has passed."""
 
-_FIRST = 4
-"""Observations whose mean the floor is relative to."""
+FIRST = 4
+"""Observations whose mean a floor is relative to."""
 
 _LEAST_NOISE = 1e-3
 """Standard deviation of an observation that a series without noise is given."""
@@ -44,9 +44,11 @@ class Decay:
         differences tell without a curve. $\log f$ and $\log r$ are normal beforehand:
         early observations say little about a floor, and other trainings some.
         """
-        y, first = np.log(x), math.log(x[:_FIRST].mean())
+        y, first = np.log(x), math.log(x[:FIRST].mean())
         noise = max(_LEAST_NOISE**2, float(np.mean(np.diff(y, 2) ** 2)) / 6)
-        centre, deviation = np.array([[first + FLOOR[0], RATE[0]], [FLOOR[1], RATE[1]]])
+        centre, deviation = np.array(
+            [[first + LOG_FLOOR[0], LOG_RATE[0]], [LOG_FLOOR[1], LOG_RATE[1]]]
+        )
 
         def residuals(p: np.ndarray) -> np.ndarray:
             of_noise = (_log_curve(p, u) - y) / math.sqrt(noise)
@@ -56,7 +58,7 @@ class Decay:
             of_prior = np.array([[0, 1 / deviation[0], 0], [0, 0, 1 / deviation[1]]])
             return np.concatenate([_gradient(p, u) / math.sqrt(noise), of_prior])
 
-        start = np.array([y[:2].mean(), min(y[-3:].mean(), first) - 0.2, RATE[0]])
+        start = np.array([y[:2].mean(), min(y[-3:].mean(), first) - 0.2, LOG_RATE[0]])
         found = least_squares(residuals, start, jac=slopes, method="lm")
         J = slopes(found.x)
         return cls(found.x, np.linalg.inv(J.T @ J), noise)
