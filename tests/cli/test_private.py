@@ -1,5 +1,6 @@
 """Nothing that a run leaves says whose machine it was made on."""
 
+import json
 import platform
 import shutil
 import socket
@@ -71,6 +72,34 @@ def test_no_file_and_no_name_of_a_file_tells_of_the_machine(left, secret):
     named = [p for p in files if secret in str(p.relative_to(left))]
     said = [p for p in files if secret.encode() in uncompressed(p)]
     assert [str(p.relative_to(left)) for p in (*named, *said)] == []
+
+
+@pytest.mark.parametrize("name", ["lora", "measure", "influence", "eval"])
+def test_no_text_of_a_prompt_or_a_response_is_exported(left, tmp_path, name, capsys):
+    run = left / "runs" / name
+    texts = set()
+    for path in run.glob("results/*.parquet"):
+        columns = pq.read_table(path).to_pydict()
+        for column in ("prompt_text", "response_text", "text", "context"):
+            texts |= set(columns.get(column, ()))
+    # Shorter ones are also words of the page.
+    told = sorted(t for t in texts if len(t) > 5)
+    assert bool(told) == (name in ("measure", "influence"))
+    out = tmp_path / "out"
+    assert main(["export", str(run), "--out", str(out), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["texts"] == len(
+        [0 for path in run.glob("results/*.parquet") for _ in held_texts(path)]
+    )
+    for path in (p for p in out.rglob("*") if p.is_file()):
+        content = uncompressed(path)
+        assert [t for t in told if t.encode() in content] == []
+        assert FOLDER.encode() not in content
+
+
+def held_texts(path: Path) -> list[str]:
+    table = pq.read_table(path).to_pydict()
+    names = ("prompt_text", "response_text", "text", "context")
+    return [text for name in names for text in table.get(name, ()) if text]
 
 
 def test_runs_that_are_moved_with_their_model_are_resumed_and_repeated(

@@ -17,6 +17,7 @@ VERBS = {
     "forecast": "Predict a training's entropy and reward at 2t and 4t from t steps.",
     "report": "Write finished runs as one HTML page, and their figures as files.",
     "view": "List the runs in a directory in the browser, and show their pages.",
+    "export": "Write a run to share: page, tables, settings, card; no private texts.",
     "replay": "Run a finished run again from its saved settings; compare the tables.",
     "verify": "Compare your loss, or a framework's, with ours token by token.",
     "store": "List the passes in a store, verify them, delete what nothing needs.",
@@ -94,7 +95,7 @@ def _refused(verb: str, why: object) -> int:
 def _help() -> str:
     lines = VERBS | {name: experiment(name).help for name in experiment_names()}
     first = ["demo", "train", "import"]
-    last = ["forecast", "report", "view", "replay", "verify", "store"]
+    last = ["forecast", "report", "view", "export", "replay", "verify", "store"]
     order = [*first, *experiment_names(), *last]
     width = max(map(len, order)) + 1
     return "\n".join(

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
-from typing import Any
+from typing import Any, get_type_hints
 
 from entrometer.report.cells import Cell
 from entrometer.report.kinds import FinishedRun
@@ -63,9 +63,10 @@ def rows_table(runs: Sequence[FinishedRun[Any]], name: str) -> Table | None:
     rows = [(run.name, row) for run in runs for row in getattr(run.tables, name)]
     if not rows:
         return None
-    columns = fields(rows[0][1])
-    labels = [f.name for f in columns if f.type is str]
-    numbers = [f.name for f in columns if f.type is not str]
+    types = get_type_hints(type(rows[0][1]))
+    columns = [f.name for f in fields(rows[0][1])]
+    labels = [name for name in columns if types[name] is str]
+    numbers = [name for name in columns if types[name] is not str]
     first = rows[:MOST_ROWS]
     fewer = f": the first {len(first)} of {len(rows):,} rows"
     return table(

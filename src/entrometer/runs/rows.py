@@ -94,7 +94,11 @@ def read_tables(run: Path, tables: type[Tables]) -> Tables:
 
 
 def _schema(kind: type[Any]) -> pa.Schema:
-    columns = [pa.field(f.name, _TYPES[f.type], nullable=False) for f in fields(kind)]  # type: ignore[index]
+    # Without what annotates a type, such as that it holds text of a model.
+    types = get_type_hints(kind)
+    columns = [
+        pa.field(f.name, _TYPES[types[f.name]], nullable=False) for f in fields(kind)
+    ]
     return pa.schema(columns, metadata={_KEY: kind.__name__.encode()})
 
 

@@ -15,6 +15,7 @@ import numpy as np
 from entrometer.runs.tables.next_batches import BatchChange, ExpectedChange
 from entrometer.runs.tables.signal import UpdateSignal
 from entrometer.runs.tables.subjects import OfUpdate
+from entrometer.runs.tables.texts import Text, TokenId
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,9 +31,9 @@ class Token(OfUpdate):
     """Number of the prompt that it answers, in the batch."""
     position: int
     """Place in the response, from 0, among the tokens that the policy wrote."""
-    token: int
+    token: TokenId
     """Its id."""
-    text: str
+    text: Text
     """The token decoded alone."""
     kind: str
     """Class of the token: `digit`, `word`, `space`, `sign`, `end` or `other`."""
@@ -49,7 +50,7 @@ class Token(OfUpdate):
     reward: float
     r"""$I_J$, influence on expected reward."""
     reward_se: float
-    context: str = ""
+    context: Text = ""
     """Text just before it that the policy did not write; empty for most tokens."""
 
 
@@ -59,8 +60,8 @@ class Response(OfUpdate):
 
     response: int  #: Its number in the batch.
     group: int  #: Number of its prompt in the batch.
-    prompt_text: str
-    text: str
+    prompt_text: Text
+    text: Text
     reward: float
     """Reward of the response."""
 

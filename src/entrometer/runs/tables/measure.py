@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from entrometer.runs.tables.next_batches import BatchChange, ExpectedChange
 from entrometer.runs.tables.signal import UpdateSignal
 from entrometer.runs.tables.subjects import OfCheckpoint, OfUpdate
+from entrometer.runs.tables.texts import Text
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -177,8 +178,8 @@ class Sample(OfCheckpoint):
     """A response as text. Untrusted: may hold control characters and markup."""
 
     prompt: int  #: Index of the problem.
-    prompt_text: str
-    response_text: str
+    prompt_text: Text
+    response_text: Text
     tokens: int
     entropy: float
     """Mean over its tokens, in nats."""

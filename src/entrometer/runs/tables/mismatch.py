@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 from entrometer.runs.tables.compare import CompareTables
 from entrometer.runs.tables.subjects import OfUpdate
+from entrometer.runs.tables.texts import Text, TokenId
 
 BY_TOKEN, BY_RESPONSE = "tis:cap=inf", "mis:most=inf"
 """Losses that weigh every token by its own ratio, or by that of its response."""
@@ -63,8 +64,8 @@ class Token(OfUpdate):
 
     response: int  #: Number of its response in the batch.
     position: int  #: Place in the response, from 0.
-    token: int  #: Its id.
-    text: str  #: The token decoded alone. Untrusted.
+    token: TokenId  #: Its id.
+    text: Text  #: The token decoded alone.
     kind: str
     """Class of the token: `digit`, `word`, `space`, `sign`, `end` or `other`."""
     advantage: float

@@ -14,6 +14,7 @@ folds of the same prompts, which are the same at every checkpoint.
 from dataclasses import dataclass, field
 
 from entrometer.runs.tables.subjects import OfCheckpoint
+from entrometer.runs.tables.texts import Text
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -141,7 +142,7 @@ class TrainedPrompt:
     """
 
     prompt: str  #: Its id, a hash of its token ids.
-    text: str  #: The prompt as text. Untrusted.
+    text: Text  #: The prompt as text.
     updates: int  #: Number of recorded updates in which it appeared.
     responses: int
     mean_reward: float
