@@ -16,10 +16,9 @@ extensions = [
     "sphinx.ext.autodoc",
     "sphinx.ext.napoleon",
     "sphinx.ext.viewcode",
-    # The build itself needs no network; a reader's browser fetches MathJax.
-    "sphinx.ext.mathjax",
     "gallery",
     "markdown_docstrings",
+    "mathml",
     "test_role",
 ]
 exclude_patterns = ["_build", "_ext", "conf.py", "figures/*.py", "licences.py"]
@@ -33,6 +32,7 @@ nb_merge_streams = True
 myst_enable_extensions = ["amsmath", "colon_fence", "dollarmath"]
 myst_heading_anchors = 3
 
+html_math_renderer = "mathml"
 html_theme = "furo"
 html_title = "Entrometer"
 html_static_path = ["_static"]
