@@ -67,42 +67,57 @@ def open_page(
     `width` is that of the window, in pixels.
     """
     with tempfile.TemporaryDirectory() as profile, Browser(profile, seconds) as pipe:
-        pipe.open_tab()
-        for domain in ("Page", "Runtime", "Network", "Debugger", "Log"):
-            pipe.ask(f"{domain}.enable")
-        if width is not None:
-            pipe.ask("Emulation.setDeviceMetricsOverride", screen(width))
-        pipe.events.clear()
-        url = address(page)
-        start = time.monotonic()
-        pipe.ask("Page.navigate", {"url": url})
-        pipe.wait_for("Page.loadEventFired")
-        loaded = time.monotonic() - start
-        pipe.listen(SETTLE)
-        # Only what the page did by itself: the question is a script too.
-        events = list(pipe.events)
-        sources = [
-            pipe.ask("Debugger.getScriptSource", {"scriptId": e["params"]["scriptId"]})
+        return visit(pipe, page, expression, width=width)
+
+
+def visit(
+    pipe: "Browser",
+    page: Path | str,
+    expression: str,
+    *,
+    width: int | None = None,
+    dark: bool = False,
+    settle: float = SETTLE,
+) -> Opened:
+    """Load a page in a new tab of a browser; see `open_page`."""
+    pipe.open_tab()
+    for domain in ("Page", "Runtime", "Network", "Debugger", "Log"):
+        pipe.ask(f"{domain}.enable")
+    if width is not None:
+        pipe.ask("Emulation.setDeviceMetricsOverride", screen(width))
+    scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
+    pipe.ask("Emulation.setEmulatedMedia", {"features": [scheme]})
+    pipe.events.clear()
+    url = address(page)
+    start = time.monotonic()
+    pipe.ask("Page.navigate", {"url": url})
+    pipe.wait_for("Page.loadEventFired")
+    loaded = time.monotonic() - start
+    pipe.listen(settle)
+    # Only what the page did by itself: the question is a script too.
+    events = list(pipe.events)
+    sources = [
+        pipe.ask("Debugger.getScriptSource", {"scriptId": e["params"]["scriptId"]})
+        for e in events
+        if e["method"] == "Debugger.scriptParsed"
+    ]
+    question = {"expression": expression, "returnByValue": True}
+    answer = pipe.ask("Runtime.evaluate", question)
+    if "exceptionDetails" in answer:
+        raise RuntimeError(f"the page was asked in vain: {answer}")
+    return Opened(
+        sources=[s["scriptSource"] for s in sources],
+        messages=[_message(e) for e in events if e["method"] in _SPEAKS],
+        log=[
+            json.dumps(e["params"]["entry"])
             for e in events
-            if e["method"] == "Debugger.scriptParsed"
-        ]
-        question = {"expression": expression, "returnByValue": True}
-        answer = pipe.ask("Runtime.evaluate", question)
-        if "exceptionDetails" in answer:
-            raise RuntimeError(f"the page was asked in vain: {answer}")
-        return Opened(
-            sources=[s["scriptSource"] for s in sources],
-            messages=[_message(e) for e in events if e["method"] in _SPEAKS],
-            log=[
-                json.dumps(e["params"]["entry"])
-                for e in events
-                if e["method"] == "Log.entryAdded"
-            ],
-            requests=[u for e in events if (u := _request(e, url))],
-            navigations=sum(_is_navigation(e) for e in events),
-            answer=answer["result"]["value"],
-            seconds=loaded,
-        )
+            if e["method"] == "Log.entryAdded"
+        ],
+        requests=[u for e in events if (u := _request(e, url))],
+        navigations=sum(_is_navigation(e) for e in events),
+        answer=answer["result"]["value"],
+        seconds=loaded,
+    )
 
 
 def address(page: Path | str) -> str:
@@ -115,7 +130,11 @@ def screen(width: int) -> dict[str, Any]:
     return {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": False}
 
 
-_SPEAKS = ("Runtime.consoleAPICalled", "Page.javascriptDialogOpening")
+_SPEAKS = (
+    "Runtime.consoleAPICalled",
+    "Runtime.exceptionThrown",
+    "Page.javascriptDialogOpening",
+)
 
 
 def _message(event: dict[str, Any]) -> str:
@@ -202,7 +221,10 @@ class Browser:
         return result
 
     def open_tab(self) -> None:
-        """Send what follows to a new page."""
+        """Send what follows to a new page, and close the last one."""
+        if self.session:
+            self.ask("Page.close")
+            self.session = None
         target = self.ask("Target.createTarget", {"url": "about:blank"})["targetId"]
         flat = {"targetId": target, "flatten": True}
         self.session = self.ask("Target.attachToTarget", flat)["sessionId"]
