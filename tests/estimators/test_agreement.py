@@ -38,3 +38,17 @@ def test_unrelated_numbers_have_intervals_around_0():
 def test_two_numbers_are_refused():
     with pytest.raises(InvalidValue, match="at least 3 numbers"):
         agreement(np.ones(2), np.ones(2))
+
+
+def test_strengths_of_a_loss_are_drawn_together():
+    """Copies of a thing say nothing more; drawn alone, they would narrow intervals."""
+    rng = np.random.default_rng(0)
+    p, noise = rng.normal(size=(2, 6))
+    o = p + noise
+    alone = agreement(p, o)
+    copied = agreement(np.repeat(p, 3), np.repeat(o, 3), [*"aaabbbcccdddeeefff"])
+    narrow = agreement(np.repeat(p, 3), np.repeat(o, 3))
+    for figure in ("slope", "r2"):
+        np.testing.assert_allclose(getattr(copied, figure), getattr(alone, figure))
+    width = {x: x.slope[2] - x.slope[1] for x in (copied, narrow)}
+    assert width[narrow] < 0.75 * width[copied]

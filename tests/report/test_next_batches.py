@@ -66,7 +66,7 @@ def test_the_answer_names_the_remedy_its_gain_and_its_cost():
 def test_without_advice_it_says_what_would_tell():
     text = remedy(advice_of(run_of(PLAIN, VAGUE)))
     assert "No remedy is distinguishable from the loss as it is" in text
-    assert "about 4.8 times as many batches and prompts would tell" in text
+    assert "it takes about 4.8 times as many batches and prompts" in text
 
 
 def test_batches_without_signal_give_no_verdict():

@@ -2,6 +2,7 @@
 
 # Axes: L things that are compared, such as losses.
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -26,19 +27,28 @@ class Agreement(NamedTuple):
 
 
 def agreement(
-    predicted: Float[np.ndarray, " L"], observed: Float[np.ndarray, " L"]
+    predicted: Float[np.ndarray, " L"],
+    observed: Float[np.ndarray, " L"],
+    groups: Sequence[str] | None = None,
 ) -> Agreement:
     """Return how well numbers predict others, with bootstrap intervals over the things.
 
     The two columns must share no noise: neither evaluation prompts nor update batches.
+    Things of one group, such as the strengths of a loss, are drawn together: they are
+    not independent of one another.
     """
     if predicted.shape != observed.shape or predicted.size < 3:
         raise InvalidValue(
             "expected two columns of at least 3 numbers each, got "
             f"{predicted.size} and {observed.size}; compare more losses"
         )
+    names = np.array(range(predicted.size) if groups is None else groups)
+    members = [np.flatnonzero(names == name) for name in dict.fromkeys(names.tolist())]
     rng = np.random.default_rng(0)
-    drawn = rng.integers(predicted.size, size=(_DRAWS, predicted.size))
+    drawn = [
+        np.concatenate([members[i] for i in draw])
+        for draw in rng.integers(len(members), size=(_DRAWS, len(members)))
+    ]
     draws = np.array([_figures(predicted[rows], observed[rows]) for rows in drawn])
     # A draw of equal numbers has no correlation.
     ends = np.nanquantile(draws, [0.025, 0.975], axis=0)

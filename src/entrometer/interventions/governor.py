@@ -45,6 +45,7 @@ def _next_settings(settings: dict[str, float], entropy: float) -> dict[str, floa
 @register(
     "governor",
     adapt=_next_settings,
+    over_steps=True,
     positive=("target", "base", "smallest", "decay", "growth"),
     signed=("alpha",),
 )

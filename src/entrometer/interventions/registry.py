@@ -30,6 +30,8 @@ class Remedy:
     strengths: tuple[float, ...] = ()  #: Values of the sweep, weak to strong.
     #: Returns the next step's settings from this step's and the mean entropy.
     adapt: Callable[[dict[str, float], float], dict[str, float]] | None = None
+    #: Whether one step says nothing of it: its strength follows from earlier steps.
+    over_steps: bool = False
     scheduled: bool = False  #: Whether the loss depends on the training progress.
     needs: tuple[str, ...] = ()  #: Optional tables of `TokenTables` that it reads.
     #: Arguments of TRL's `GRPOConfig`, settings in braces; None if TRL lacks it.

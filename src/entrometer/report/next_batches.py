@@ -90,20 +90,31 @@ def remedy(found: Advice) -> str:
             seen = "" if bought.passes else ", not distinguishable from 0"
             cost = f"; the next step's gain in reward is {expected(bought)}{seen}"
         return (
-            f"{best.loss}, kept up for {KEPT_UP} steps, keeps {expected(best)} {NATS} "
-            f"and step more than the loss without it{cost}. It is the largest of "
-            f"{len(found.tested)} gains, at a false discovery rate of 5%."
+            f"{best.loss}, kept up for {KEPT_UP} steps, keeps {expected(best)} {NATS}, "
+            f"per step, more than the loss without it{cost}. {_chosen(found)}"
         )
     start = "No remedy is distinguishable from the loss as it is over the next batches"
     if closest is None:
         return f"{start}."
     times = max(1.0, 1.2 * closest.times_the_data)
     tell = (
-        f", and about {times:.2g} times as many batches and prompts would tell"
+        f"; it takes about {times:.2g} times as many batches and prompts to "
+        "distinguish it from 0"
         if times < 1e4
         else ""
     )
     return f"{start}. The closest is {closest.loss}, at {expected(closest)}{tell}."
+
+
+def _chosen(found: Advice) -> str:
+    among = f"of {len(found.tested)} gains, at a false discovery rate of 5%"
+    luck = "chosen and measured on the same batches: somewhat too large"
+    if found.dearer is None:
+        return f"It is the largest {among} ({luck})."
+    return (
+        f"It is the largest {among}, that does not lower reward distinguishably "
+        f"({luck}); {found.dearer.loss} keeps {expected(found.dearer)} and does."
+    )
 
 
 def confidence(found: Advice) -> str:
@@ -149,8 +160,9 @@ def next_gains(runs: Sequence[Run]) -> Plot | None:
         "one step is small, because momentum of the loss before makes most of it."
         + rows.omitted,
         table=rows.table(
-            "Entropy kept beyond plain, in nats per token and step, with 95% intervals "
-            "over batches and prompts; `next batch` is the interval for its own gain",
+            "Entropy kept beyond plain, in nats per token, per step, with 95% "
+            "intervals over batches and prompts; `next batch` is the interval for its "
+            "own gain",
             {
                 "intervention": text("loss"),
                 "steps kept up": text("horizon"),

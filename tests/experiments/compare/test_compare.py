@@ -208,7 +208,9 @@ def test_a_strength_that_is_asked_for_is_the_only_one():
     names = {v.intervention.name for v in variants(())}
     assert names == {*measurable_names()}
     engine = {"dppo-engine", "icepop", "mis", "tis"}
-    assert {*intervention_names()} - names == {*engine, "kl-reference"}
+    # Of `governor` one step says nothing: it is that of an entropy bonus.
+    assert {*intervention_names()} - names == {*engine, "governor", "kl-reference"}
+    assert len(variants(("governor",))) == 2
     recorded = variants((), frozenset({"S_engine"}))
     assert {v.intervention.name for v in recorded} - names == engine
     for name in names - {"dr-grpo"}:

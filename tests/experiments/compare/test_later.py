@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from entrometer.engine import LocalEngine, quiet
+from entrometer.experiments.compare.later import _effects
 from entrometer.experiments.compare.later_words import later_sentences
 from entrometer.experiments.compare.plan import follow_up, plan
 from entrometer.experiments.experiment import run_kinds
@@ -90,3 +91,22 @@ def test_a_second_epoch_goes_over_the_parts_again(stale, tmp_path):
     tables = third.seen.read(tmp_path)
     moved = (tables.S - tables.S_old)[tables.mask].abs()
     assert moved.max() > 1e-4
+
+
+def test_losses_are_paired_by_name_where_a_batch_has_more_of_them(stale, run):
+    """A batch with the log-probs of an engine is compared under losses on them too."""
+    store = run / "passes"
+    first, *others = follow_up(stale, plan(stale), store)
+    whole = _effects([first, *others], store)
+    named = dict(zip(whole.losses, whole.products, strict=True))
+    plain, _, *rest = first.trials
+    fewer = replace(first, trials=(plain, *rest))
+    for points in ([fewer, *others], [others[0], fewer, others[1]]):
+        found = _effects(points, store)
+        assert found.losses == [str(t.variant.intervention) for t in fewer.trials]
+        place = points.index(fewer)
+        for loss, columns in zip(found.losses, found.products, strict=True):
+            np.testing.assert_array_equal(
+                columns[f"step_{place}"], named[loss]["step_0"]
+            )
+            np.testing.assert_array_equal(columns["step_2"], named[loss]["step_2"])

@@ -83,7 +83,7 @@ def test_without_one_that_passes_it_says_what_would_tell():
     _, advised = next_batch_sentences([PLAIN, VAGUE])
     assert "no remedy is distinguishable from plain" in advised
     # Twice the half-width of the interval over the value, squared, and a fifth more.
-    assert "about 39 batches and 1,300 prompts would tell" in advised
+    assert "about 39 batches and 1,300 prompts would be enough" in advised
 
 
 def test_a_gain_below_0_is_no_advice():
@@ -143,3 +143,30 @@ def test_advice_of_a_checkpoint(rows, best):
     found = advice([PLAIN, *rows], "checkpoint-8")
     assert (found.best.loss if found.best else "") == best
     assert advice([PLAIN], "checkpoint-9") is None
+
+
+PRICE = gain("kl-cov", -0.01, 0.004, objective="reward", horizon=1, passes=True)
+
+
+def test_a_gain_with_a_price_in_reward_comes_after_those_without():
+    rows = [PLAIN, GOOD, BETTER, PRICE]
+    found = advice(rows, "checkpoint-8")
+    assert (found.best.loss, found.dearer.loss) == ("entropy-bonus", "kl-cov")
+    _, text = next_batch_sentences(rows)
+    assert "entropy-bonus, kept up for 32 steps" in text
+    assert (
+        "kl-cov keeps more, +0.0300 [+0.0200, +0.0400], and changes reward by" in text
+    )
+
+
+def test_a_gain_with_a_price_is_advised_if_there_is_no_other():
+    rows = [PLAIN, BETTER, PRICE, VAGUE]
+    found = advice(rows, "checkpoint-8")
+    assert (found.best.loss, found.dearer) == ("kl-cov", None)
+    _, text = next_batch_sentences(rows)
+    assert "distinguishable from 0. It is the largest of 2 gains" in text
+
+
+def test_more_reward_is_no_price():
+    more = replace(PRICE, expected=0.01, expected_low=0.006, expected_high=0.014)
+    assert advice([PLAIN, GOOD, BETTER, more], "checkpoint-8").best.loss == "kl-cov"

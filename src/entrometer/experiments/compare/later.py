@@ -31,17 +31,20 @@ def later_changes(points: Sequence[PointPlan], store: Path) -> Iterator[LaterCha
 
 
 def _effects(points: Sequence[PointPlan], store: Path) -> Effects:
-    # A choice of tokens by influence has seen half of the evaluation prompts.
+    # By loss, not by place: a batch with the log-probs of its engine has more of them.
+    slopes = [{t.variant.intervention: t.slope for t in p.trials} for p in points]
     chosen = [
-        i
-        for i, trial in enumerate(points[0].trials)
-        if "influence" not in trial.variant.intervention.remedy.needs
+        loss
+        for loss in slopes[0]
+        if all(loss in others for others in slopes)
+        # A choice of tokens by influence has seen half of the evaluation prompts.
+        and "influence" not in loss.remedy.needs
     ]
     products = []
-    for i in chosen:
+    for loss in chosen:
         columns: dict[str, np.ndarray] = {}
-        for b, point in enumerate(points):
-            found = read_columns(point.trials[i].slope.path(store))
+        for b, of_loss in enumerate(slopes):
+            found = read_columns(of_loss[loss].path(store))
             columns |= {f"step_{b}": found["total"], f"history_{b}": found["history"]}
         products.append(columns)
     batches = [point.plain.read_batch(store) for point in points]
@@ -49,7 +52,7 @@ def _effects(points: Sequence[PointPlan], store: Path) -> Effects:
         checkpoint=points[0].checkpoint,
         eta=points[0].eta,
         names=[point.update for point in points],
-        losses=[str(points[0].trials[i].variant.intervention) for i in chosen],
+        losses=[str(loss) for loss in chosen],
         evaluations=[point.gradients[0].read_batch(store) for point in points],
         products=products,
         groups=[batch.groups_with_signal for batch in batches],

@@ -23,10 +23,11 @@ from entrometer.runs.tables.compare import (
     Remedy,
     chosen_remedy,
 )
-from entrometer.runs.tables.next_batches import advice
+from entrometer.runs.tables.next_batches import Advice, advice
 from entrometer.tasks.own import OWN
-from entrometer.text import interval, precision_text
+from entrometer.text import interval, interval_of, precision_text
 
+_NO_TRL = "no setting, but a trainer with `entrometer.training.Intervened` takes it"
 _NONLINEAR = 0.3
 """Relative error above which the linear prediction is not trusted."""
 
@@ -61,11 +62,27 @@ def advised(tables: CompareTables) -> list[str]:
     return [
         *next_batch_sentences(tables.expected),
         *(
-            f"{a.plain.checkpoint}: {_how_to_use(remedies[a.best.loss])}"
+            f"{a.plain.checkpoint}: {text}"
             for a in found
-            if a.best and a.best.loss in remedies
+            for text in _how_to_use_advised(a, remedies)
         ),
     ]
+
+
+def _how_to_use_advised(found: Advice, remedies: dict[str, Remedy]) -> Iterator[str]:
+    """Yield how to use the advised remedy, and one that TRL has if it has not that."""
+    known = [row for row in found.ranked() if row.loss in remedies]
+    if not known:
+        return
+    yield _how_to_use(remedies[known[0].loss])
+    in_trl = [row for row in known if remedies[row.loss].trl]
+    if in_trl and in_trl[0] is not known[0]:
+        best = in_trl[0]
+        kept = interval_of(best, "expected")
+        yield (
+            f"of the distinguishable gains with a setting in TRL, the first is "
+            f"{best.loss}, {kept} nats per token, per step: {remedies[best.loss].trl}."
+        )
 
 
 def findings(tables: CompareTables) -> list[str]:
@@ -208,7 +225,7 @@ def _advice(pairs: list[Pair], remedies: dict[str, Remedy]) -> Iterator[str]:
 def _how_to_use(remedy: Remedy) -> str:
     differs = f" There {remedy.differs}." if remedy.differs else ""
     return (
-        f"to use it, in TRL: {remedy.trl or 'no setting'}; in verl: "
+        f"to use it, in TRL: {remedy.trl or _NO_TRL}; in verl: "
         f"{remedy.verl or 'no setting'}; here: entrometer train --intervention "
         f'"{remedy.settings}".{differs}'
     )

@@ -63,9 +63,13 @@ def variants(
 
 
 def measurable_names(log_probs: frozenset[str] = frozenset()) -> list[str]:
-    """Return the interventions whose tables are measured, or are the batch's own."""
-    names, known = intervention_names(), MEASURED | log_probs
-    return [n for n in names if not intervention(n).remedy.lacks(known)]
+    """Return the interventions of which one step says something.
+
+    Their tables are measured, or are the batch's own.
+    """
+    known = MEASURED | log_probs
+    remedies = {name: intervention(name).remedy for name in intervention_names()}
+    return [n for n, r in remedies.items() if not (r.over_steps or r.lacks(known))]
 
 
 def _require_measured(text: str, remedy: Remedy, log_probs: frozenset[str]) -> None:

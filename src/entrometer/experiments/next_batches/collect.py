@@ -296,7 +296,7 @@ def gain_agreement(
     """Yield per objective how predicted gains agree with those of the other batches.
 
     `predicted` has the gains by objective and loss; those that are not there equal
-    plain.
+    plain. Intervals are over losses, each with all its strengths.
     """
     if effects is None or effects.batches < 3:
         return
@@ -305,9 +305,13 @@ def gain_agreement(
         names = [n for n in gains if n in places and math.isfinite(gains[n])]
         p = np.array([gains[n] for n in names])
         o = np.array([effects.elsewhere(places[n], objective) for n in names])
-        if p.size < _FEWEST or not np.isfinite(o).all():
+        # A loss that equals another at this checkpoint is not another one.
+        _, first = np.unique(np.stack([p, o]), axis=1, return_index=True)
+        p, o = p[first], o[first]
+        kinds = [names[i].partition(":")[0] for i in first]
+        if len(set(kinds)) < _FEWEST or not np.isfinite(o).all():
             continue
-        found = agreement(p, o)
+        found = agreement(p, o, kinds)
         yield GainAgreement(
             checkpoint=effects.checkpoint,
             objective=objective,

@@ -59,7 +59,7 @@ def next_batch_warnings(
 
 
 def advice_words(found: Advice) -> str:
-    """Return which remedy keeps more entropy than plain, or what would tell."""
+    """Return which remedy keeps more entropy than plain, or what it would take."""
     best, closest = found.best, found.closest
     if best is not None:
         bought = found.one_step(best.loss, "reward")
@@ -72,9 +72,8 @@ def advice_words(found: Advice) -> str:
             )
         return (
             f"{best.loss}, kept up for {KEPT_UP} steps, keeps {_told(best)} nats per "
-            f"token and step more than plain; the probability that it keeps more at "
-            f"all is {best.sign_probability:.1%}{cost}. It is the largest of "
-            f"{len(found.tested)} gains at a false discovery rate of 5%."
+            f"token, per step, more than plain; by itself it keeps more with a "
+            f"probability of {best.sign_probability:.1%}{cost}. {_chosen(found)}"
         )
     if not found.tested:
         return "no remedy differs from plain on these batches."
@@ -86,20 +85,39 @@ def advice_words(found: Advice) -> str:
     return (
         f"no remedy is distinguishable from plain ({len(found.tested)} tested at a "
         f"false discovery rate of 5%). The closest is {closest.loss}, kept up for "
-        f"{KEPT_UP} steps: {_told(closest)} nats per token and step. {more(closest)}"
+        f"{KEPT_UP} steps: {_told(closest)} nats per token, per step. {more(closest)}"
+    )
+
+
+def _chosen(found: Advice) -> str:
+    """Return among how many gains the advised one was chosen, and which was larger."""
+    among = f"of {len(found.tested)} gains at a false discovery rate of 5%"
+    luck = "chosen and measured on the same batches, so its size is somewhat too large"
+    assert found.best is not None
+    if found.dearer is None:
+        return f"It is the largest {among}, {luck}."
+    price = found.one_step(found.dearer.loss, "reward")
+    assert price is not None
+    return (
+        f"It is the largest {among} that does not lower reward distinguishably, "
+        f"{luck}. {found.dearer.loss} keeps more, {_told(found.dearer)}, and changes "
+        f"reward by {_told(price)} in the next step."
     )
 
 
 def more(row: ExpectedChange) -> str:
-    """Return how many batches and prompts would tell an expected change from 0."""
+    """Return how many batches and prompts would distinguish a change from 0."""
     times = row.times_the_data
     if not times < 1e4:
-        return "It is too small to be told with any number of batches worth having."
+        return (
+            "It is too small to be distinguished from 0 with a practical number of "
+            "batches."
+        )
     # Of several tests the interval alone decides less: say a fifth more.
     batches, prompts = (_round_up(1.2 * times * x) for x in (row.batches, row.prompts))
     return (
         f"If that is its true size, about {batches:,} batches and {prompts:,} prompts "
-        "would tell (--batches, --prompts)."
+        "would be enough to distinguish it from 0 (--batches, --prompts)."
     )
 
 

@@ -26,6 +26,7 @@ from entrometer.runs.tables.next_batches import Advice, advice
 
 _NAMED = 5
 """From this many minibatches on, the text does not name each one's remedy."""
+_NO_COST = ", at no visible cost in reward"
 _NATS, _REWARD = UNITS["entropy"], UNITS["reward"]
 
 
@@ -57,9 +58,12 @@ def _ahead(found: Advice) -> Answer:
         return Answer("no verdict: the batches have no signal", drain(found))
     title = "no remedy is distinguishable from plain over the next batches"
     if found.best is not None:
+        title = f"{found.best.loss} keeps entropy over the next batches"
         bought = found.one_step(found.best.loss, "reward")
-        cost = "" if bought is None else _cost(expected(bought))
-        title = f"{found.best.loss} keeps entropy over the next batches{cost}"
+        # Of the next step alone, and among the gains of all losses, as the text says.
+        if bought is not None and bought.known:
+            price = _cost(expected(bought)) if bought.passes else _NO_COST
+            title += f"{price} in the next step"
     return Answer(title, f"{drain(found)} {remedy(found)} {confidence(found)}", cards)
 
 
@@ -182,7 +186,7 @@ def _more(run: CompareRun, best: Option, kept: Interval) -> str:
     return (
         f"{best.name} is chosen on one half of the prompts; if its gain on the other "
         f"half is real, about {-(-needed // unit) * unit:,} prompts in place of "
-        f"{prompts:,} would tell (--prompts)."
+        f"{prompts:,} would be enough to distinguish it from 0 (--prompts)."
     )
 
 
@@ -234,8 +238,7 @@ def _cost(bought: Interval) -> str:
         return ""
     if bought.high < 0:
         return ", at a cost in reward"
-    more = bought.low > 0
-    return ", with more reward" if more else ", at no visible cost in reward"
+    return ", with more reward" if bought.low > 0 else _NO_COST
 
 
 def _several(every: Sequence[Point]) -> Answer:

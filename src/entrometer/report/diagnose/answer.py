@@ -87,10 +87,16 @@ def how_sure(runs: Sequence[DiagnoseRun]) -> str:
     quick = any(run.config.get("quick") for run in runs)
     own = any(run.config.get("prompts_file") for run in runs)
     which = "your prompts" if own else "prompts that the update does not contain"
+    ahead = any(run.tables.expected for run in runs)
+    others = (
+        "what is said of the next batches has intervals over batches as well."
+        if ahead
+        else "which may have another effect and favour another remedy."
+    )
     text = (
-        f"Entropy is measured on {prompts} responses to {which}. Intervals are of "
-        "these prompts: they hold for this update batch, not for the next ones, which "
-        "may drain otherwise and favour another remedy."
+        f"Entropy is measured on {prompts} responses to {which}. Intervals of one "
+        "update batch are over these prompts: they do not hold for the next batches"
+        f"{'; ' if ahead else ', '}{others}"
     )
     if quick:
         text += (

@@ -93,7 +93,7 @@ class ExpectedChange(OfCheckpoint):
 
     @property
     def times_the_data(self) -> float:
-        """How many times as many batches and prompts would tell it from 0."""
+        """How many times as many batches and prompts would distinguish it from 0."""
         if not self.known or not self.expected:
             return math.inf
         reach = (self.expected_high - self.expected_low) / 2
@@ -117,11 +117,12 @@ class GainAgreement(OfCheckpoint):
     """How gains predicted by influence agree with those of other batches' own steps.
 
     Predicted on the first batch and on one half of the evaluation prompts; observed to
-    first order on the other batches and the other half. Intervals are over losses.
+    first order on the other batches and the other half. Intervals are over losses, each
+    with all its strengths.
     """
 
     objective: str  #: `entropy` or `reward`.
-    losses: int  #: Losses that differ from plain.
+    losses: int  #: Losses and strengths that differ from plain and from one another.
     rank: float  #: Spearman's correlation of the ranks.
     rank_low: float
     rank_high: float
@@ -144,7 +145,10 @@ class Advice(NamedTuple):
     tested: list[ExpectedChange]
     """Gains of entropy by remedies that are kept up; those that may differ from 0."""
     best: ExpectedChange | None
-    """The largest gain that is distinguishable from 0; None if there is none."""
+    """The largest gain that is distinguishable from 0; None if there is none. One whose
+    price in reward is distinguishable too only if all such gains have a price."""
+    dearer: ExpectedChange | None
+    """A larger gain that has such a price; None if `best` is the largest."""
     closest: ExpectedChange | None
     """The gain above 0 that is nearest to being distinguishable."""
     rows: Sequence[ExpectedChange]
@@ -159,6 +163,24 @@ class Advice(NamedTuple):
         )
         return next(found, None)
 
+    def costs(self, loss: str) -> bool:
+        """Return whether a loss distinguishably lowers reward in the next step."""
+        bought = self.one_step(loss, "reward")
+        return bought is not None and bought.passes and bought.expected < 0
+
+    def ranked(self) -> list[ExpectedChange]:
+        """Return the gains that are distinguishable from 0, the advised ones first."""
+        passing = [row for row in self.tested if row.passes and row.expected > 0]
+        # Of losses that equal one another here, the one with the shorter name.
+        return sorted(
+            passing,
+            key=lambda r: (
+                self.costs(r.loss),
+                -float(f"{r.expected:.9g}"),
+                len(r.loss),
+            ),
+        )
+
 
 def advice(rows: Sequence[ExpectedChange], checkpoint: str) -> Advice | None:
     """Return what the rows of a checkpoint say; None if it has none."""
@@ -171,19 +193,19 @@ def advice(rows: Sequence[ExpectedChange], checkpoint: str) -> Advice | None:
         row for row in entropy if row.against and row.horizon == KEPT_UP and row.known
     ]
     more = [row for row in tested if row.expected > 0]
-    # Of losses that equal one another here, the one with the shorter name.
-    best = max(
-        (row for row in more if row.passes),
-        key=lambda r: (float(f"{r.expected:.9g}"), -len(r.loss)),
-        default=None,
-    )
     # Plain is the first loss.
     rates = [r for r in plain if (r.loss, r.horizon) == (plain[0].loss, KEPT_UP)]
-    return Advice(
+    found = Advice(
         plain=plain[0],
         plain_rate=rates[0] if rates else None,
         tested=tested,
-        best=best,
+        best=None,
+        dearer=None,
         closest=min(more, key=lambda r: r.p_value, default=None),
         rows=rows,
     )
+    if not (ranked := found.ranked()):
+        return found
+    best, largest = ranked[0], max(ranked, key=lambda r: r.expected)
+    dearer = largest if largest.expected > best.expected else None
+    return found._replace(best=best, dearer=dearer)
