@@ -11,6 +11,7 @@ import pytest
 
 from entrometer.api.preflight import preflight, require_model
 from entrometer.errors import InvalidValue
+from entrometer.experiments.experiment import experiment, experiment_names
 from entrometer.experiments.measure.config import MeasureConfig
 from entrometer.runs import read_update, update_path, write_update
 from tests.cli.conftest import CONFIG
@@ -94,8 +95,10 @@ def test_fresh_responses_to_own_prompts_need_a_reward(copied, tmp_path):
     settings = {"checkpoints": (str(copied),), "updates": ("sampled-1",), **own, **same}
     with pytest.raises(InvalidValue, match="give --reward module:function"):
         preflight(MeasureConfig(**settings))
-    with pytest.raises(InvalidValue, match="which grades responses"):
-        preflight(MeasureConfig(**settings), of_steps=False)
+    # Of `eval`, and of `fork`, which takes steps too.
+    for of_steps in (False, True):
+        with pytest.raises(InvalidValue, match="which grades responses"):
+            preflight(MeasureConfig(**settings), of_steps=of_steps, grades=True)
 
 
 def test_mixed_precision_needs_an_adapter(trained, tmp_path):
@@ -132,3 +135,8 @@ def test_a_tool_for_a_task_that_is_not_yours_is_refused(trained):
     settings = replace(config(trained / "checkpoint-2"), tool="tools:reply")
     with pytest.raises(InvalidValue, match="leave out --tool"):
         preflight(settings)
+
+
+def test_experiments_that_score_fresh_responses_say_so():
+    graded = {name for name in experiment_names() if experiment(name).grades}
+    assert graded == {"eval", "fork"}

@@ -90,7 +90,12 @@ def run(
     require_known(paths, chosen)
     config = record.config(checkpoints=paths, **as_settings(chosen))
     config = with_own_prompts(config)
-    preflight(config, of_steps=not record.inside_training, elsewhere=engine is not None)
+    preflight(
+        config,
+        of_steps=not record.inside_training,
+        grades=record.grades,
+        elsewhere=engine is not None,
+    )
     directory = run_directory(record, config) if run is None else Path(run)
     with Ticker(log=directory / "progress.log") as ticker:
         run_experiment(

@@ -30,11 +30,16 @@ _TEMPLATES = ("chat_template.jinja", "chat_template.json")
 
 
 def preflight(
-    config: CheckpointConfig, *, of_steps: bool = True, elsewhere: bool = False
+    config: CheckpointConfig,
+    *,
+    of_steps: bool = True,
+    grades: bool = False,
+    elsewhere: bool = False,
 ) -> None:
     """Raise `InvalidValue` for a mistake that files and settings alone show.
 
-    `of_steps`: the experiment takes optimizer steps; others grade fresh responses.
+    `of_steps`: the experiment takes optimizer steps.
+    `grades`: it needs the rewards of fresh responses.
     `elsewhere`: workers run it, on devices that this machine need not have.
     """
     for path in map(Path, config.checkpoints):
@@ -48,7 +53,7 @@ def preflight(
             reply_function(config.tool)
         if config.reward:
             reward_function(config.reward)
-        elif not of_steps:
+        elif grades:
             raise InvalidValue(
                 "expected a reward function, which grades responses to your own "
                 "prompts, got none; give --reward module:function"

@@ -60,6 +60,7 @@ def run(experiment: Experiment[Any, Any], arguments: Sequence[str]) -> int:
     preflight(
         config,
         of_steps=not experiment.inside_training,
+        grades=experiment.grades,
         elsewhere=flags.engine == "ray",
     )
     if flags.run is not None:

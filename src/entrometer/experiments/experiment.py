@@ -123,6 +123,9 @@ class Experiment(Generic[Config, Tables]):
     inside_training: bool = False
     """Whether the default run directory is in the training's directory."""
 
+    grades: bool = False
+    """Whether it needs the rewards of fresh responses, so a reward function."""
+
     unstable: Mapping[str, tuple[str, ...]] | None = None
     """Columns by table that `replay` skips: they vary from run to run, as times do."""
 

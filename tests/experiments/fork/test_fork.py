@@ -22,7 +22,7 @@ from entrometer.experiments.compare.requests import (
 from entrometer.experiments.cost import Rate, excerpt
 from entrometer.experiments.experiment import run_kinds
 from entrometer.experiments.fork import FORK
-from entrometer.experiments.fork.collect import Evaluations
+from entrometer.experiments.fork.collect import Evaluations, _outcomes
 from entrometer.experiments.fork.config import ForkConfig
 from entrometer.experiments.fork.plan import follow_up, guess, plan
 from entrometer.experiments.fork.requests import Continuation
@@ -377,3 +377,31 @@ def test_settings_that_cannot_be_run(config, changed, message):
 def test_a_loss_that_reads_what_no_step_has(config):
     with pytest.raises(InvalidValue, match="entrometer compare"):
         plan(replace(config, interventions=("frontier",)))
+
+
+def test_losses_that_were_stopped_count_as_tests(config, run, monkeypatch):
+    """Otherwise the best of many would be tested as if it were the only one."""
+    store = run / "passes"
+    (point,) = follow_up(config, plan(config), store)
+    evaluations = Evaluations.of(point.evaluated, config.steps, store)
+    p_values = dict(zip(evaluations.losses, (1.0, 0.02, 0.9), strict=True))
+    zeros = {
+        f"{objective}{gain}{end}": 0.0
+        for objective in ("entropy", "reward")
+        for gain in ("", "_gain")
+        for end in ("", "_se", "_low", "_high")
+    }
+    monkeypatch.setattr(
+        "entrometer.experiments.fork.collect._estimates",
+        lambda evaluations, loss: (
+            zeros | {"entropy_gain_p": 1.0, "reward_gain_p": p_values[loss]}
+        ),
+    )
+    chosen = replace(config, by="reward")
+
+    def passes(began):
+        rows = _outcomes(chosen, "checkpoint-2", evaluations, (), began)
+        return [row.passes for row in rows]
+
+    assert passes(3) == [False, True, False]
+    assert passes(9) == [False, False, False]

@@ -95,5 +95,6 @@ EVAL = register(
         text=_text,
         page=_page,
         inside_training=True,
+        grades=True,
     )
 )

@@ -76,5 +76,6 @@ FORK = register(
         # A row per evaluation prompt would make the output of --json too large.
         json_rows=lambda tables: {"outcomes": tables.outcomes},
         page=_page,
+        grades=True,
     )
 )

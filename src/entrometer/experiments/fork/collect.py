@@ -2,6 +2,7 @@
 
 # Axes: S seeds, P evaluation prompts.
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
@@ -116,7 +117,8 @@ def collect(
         for number, steps in enumerate(config.evaluated_after):
             evaluations = Evaluations.of(point.evaluated, steps, store)
             after = point.going_on[min(number + 1, len(point.going_on) - 1)]
-            rows = _outcomes(config, point.name, evaluations, after)
+            began = len(point.going_on[0])
+            rows = _outcomes(config, point.name, evaluations, after, began)
             tables.outcomes.extend(rows)
             tables.prompts.extend(_prompts(point.name, evaluations))
         last = {(row.loss, row.seed): row for row in point.evaluated}
@@ -126,9 +128,12 @@ def collect(
 
 
 def _outcomes(
-    config: ForkConfig, name: str, evaluations: Evaluations, after: Losses
+    config: ForkConfig, name: str, evaluations: Evaluations, after: Losses, began: int
 ) -> list[LossOutcome]:
-    """Return a row per loss; `after` are the losses that take further steps."""
+    """Return a row per loss.
+
+    `after` are the losses that take further steps, of `began` that took the first.
+    """
     rows = [
         LossOutcome(
             checkpoint=name,
@@ -144,8 +149,11 @@ def _outcomes(
     if evaluations.steps < config.steps:
         return rows
     p_values = [getattr(row, f"{config.by}_gain_p") for row in rows[1:]]
-    passes = [False, *advised(p_values)]
-    return [replace(row, passes=x) for row, x in zip(rows, passes, strict=True)]
+    # A loss that was stopped is a test that has not passed: without it, the best of
+    # many would be tested as if it were the only one.
+    stopped = [math.nan] * (began - len(rows))
+    passes = [False, *advised([*p_values, *stopped])]
+    return [replace(row, passes=x) for row, x in zip(rows, passes, strict=False)]
 
 
 def _estimates(evaluations: Evaluations, loss: Intervention) -> dict[str, Any]:

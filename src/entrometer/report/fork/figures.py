@@ -56,9 +56,10 @@ def gains(runs: Sequence[ForkRun]) -> Plot | None:
                 "steps": text("steps"),
                 "entropy": interval("entropy"),
                 "over plain": interval("entropy_gain"),
+                "p of entropy": number("entropy_gain_p", 2),
                 "reward": interval("reward"),
                 "reward over plain": interval("reward_gain"),
-                "p": number("reward_gain_p", 2),
+                "p of reward": number("reward_gain_p", 2),
                 "goes on": lambda r: "yes" if r.goes_on else "no",
             },
             3,
@@ -100,8 +101,8 @@ def courses(runs: Sequence[ForkRun]) -> Plot | None:
         "standard error over them. Batches are small, so the curves are noisier than "
         "the evaluation above.",
         caption="The solid line is plain Dr-GRPO. Losses whose bands overlap with its "
-        "band cannot be told from it by these batches; the evaluation above can tell "
-        f"more, because differences there are paired.{rows.omitted}",
+        "band are not distinguishable from it on these batches; the evaluation above "
+        f"has less noise, because differences there are paired.{rows.omitted}",
         table=rows.table(
             "Every optimizer step of every continuation: nats per token, reward per "
             "response, and the share of tokens with another weight than in plain",
