@@ -60,16 +60,19 @@ def test_a_floor_of_ones_own_decides_the_alert(run, capsys):
     assert told["alert"] is False
 
 
-def test_entropy_below_the_floor_already_is_no_alert(run, capsys):
+def test_entropy_below_the_floor_already_is_another_alert(run, capsys):
     assert main(["forecast", str(run), "--floor", "0.3", "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
     assert told["probability_below_floor"] > 0.9
-    assert told["alert"] is False
+    # The first of the last four steps is above it.
+    assert (told["alert"], told["collapsed"]) == (False, False)
+    assert main(["forecast", str(run), "--floor", "0.35"]) == 0
+    assert "alert: entropy was below 0.35 in the last four" in capsys.readouterr().out
 
 
 def test_with_too_few_steps_nothing_is_known_yet(run, capsys):
     assert main(["forecast", str(run), "--at", "5"]) == 0
-    assert "not known yet: a forecast needs 8 steps" in capsys.readouterr().out
+    assert "not known: a forecast needs 8 steps" in capsys.readouterr().out
     assert main(["forecast", str(run), "--at", "5", "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
     assert told["forecasts"] == []

@@ -55,7 +55,9 @@ def test_slopes_are_derivatives():
     decay = Decay.fit(U, curve(U, 0.9, 0.1, 3.0) * np.exp(0.1 * np.sin(99 * U)))
 
     def at(p):
-        return Decay(p, decay.covariance, decay.noise).log_at(1.7)
+        return Decay(p, decay.root, decay.noise).log_at(1.7)
 
     g = approx_fprime(decay.parameters, at, 1e-7)
-    assert decay.variance(1.7) == pytest.approx(g @ decay.covariance @ g, rel=1e-4)
+    assert decay.variance(1.7) == pytest.approx(
+        g @ decay.root @ decay.root.T @ g, rel=1e-4
+    )

@@ -180,3 +180,28 @@ def test_the_floor_is_relative_to_the_first_four_known_entropies():
     entropy = np.array([np.nan, 1.0, 2.0, 0.0, 3.0, 4.0, 99.0])
     assert entropy_floor(entropy) == pytest.approx(FLOOR * 2.5)
     assert math.isnan(entropy_floor(entropy[:4]))
+
+
+@pytest.mark.parametrize(
+    "entropy",
+    [
+        [0.5, *[1e-7] * 7],
+        [0.5, 0.5, *[1e-7] * 6],
+        [*[1e-7] * 7, 0.5],
+        [1e-300] * 8,
+        [99.0, *[1e-300] * 20],
+        *np.exp(3 * np.random.default_rng(0).normal(size=(60, 12))).clip(0, 99),
+    ],
+)
+def test_a_series_far_from_any_decay_raises_nothing(entropy):
+    """It is logged inside of a training, which must not end because of it."""
+    h = np.asarray(entropy, float)
+    step = np.arange(1.0, h.size + 1)
+    for found in forecasts(step, h, np.linspace(0, 1, h.size)):
+        assert 0 <= found.entropy.low <= found.entropy.value <= found.entropy.high
+
+
+def test_an_instant_collapse_is_continued_where_it_is():
+    h = np.array([0.5, *[1e-3] * 15])
+    found, _ = forecasts(np.arange(1.0, 17.0), h, np.full(16, np.nan))
+    assert found.entropy.covers(1e-3)

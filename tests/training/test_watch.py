@@ -2,6 +2,7 @@
 
 import logging
 import warnings
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -11,6 +12,9 @@ import entrometer as em
 from entrometer.errors import InvalidValue
 from entrometer.runs import read_update, update_path
 from entrometer.runs.updates import require_usable
+from entrometer.training.probes import PredictedChange
+from entrometer.training.probes.predicted_change import Predicted
+from entrometer.training.watch_trl import _Alert
 from tests.training.toy import ARGUMENTS, PROMPTS, letters, quietly
 
 SETTINGS = ARGUMENTS | {"reward_weights": [1.0], "max_steps": 4, "learning_rate": 1e-2}
@@ -140,3 +144,24 @@ def test_a_stream_of_prompts_is_refused_with_the_remedy(tmp_path):
     trainer.train_dataset = iter([])
     with pytest.raises(InvalidValue, match="pass predict_every=0"):
         em.watch(trainer)
+
+
+@pytest.mark.parametrize(("error", "alerted"), [(0.01, True), (0.04, False)])
+def test_a_drain_within_its_error_of_the_threshold_is_no_alert(caplog, error, alerted):
+    found = Predicted(step=3, value=-0.1, standard_error=error)
+    trainer = SimpleNamespace(
+        accelerator=SimpleNamespace(is_main_process=True),
+        args=SimpleNamespace(report_to=[]),
+    )
+    with caplog.at_level(logging.WARNING, "entrometer"):
+        probe = PredictedChange(every=1, prompts=[[1], [2]])
+        probe.last = found
+        _Alert(probe, -0.05).updated(trainer, 3)
+    assert bool(caplog.records) == alerted
+
+
+def test_a_new_training_in_the_directory_of_another_is_refused(watched):
+    trainer = em.watch(stock(watched.args.output_dir, max_steps=1), predict_every=0)
+    with pytest.raises(InvalidValue, match="another output directory"):
+        trained(trainer)
+    assert update_path(watched.args.output_dir, 4).is_file()

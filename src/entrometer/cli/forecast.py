@@ -49,7 +49,12 @@ def run(arguments: Sequence[str]) -> int:
             f"expected an entropy above 0, got --floor {command.floor}; correct it"
         )
     # Imported late: `--help` must not load scipy.
-    from entrometer.estimators.collapse import collapse_ahead, entropy_floor, soonest
+    from entrometer.estimators.collapse import (
+        collapse_ahead,
+        entropy_floor,
+        has_collapsed,
+        soonest,
+    )
     from entrometer.estimators.forecast import LEAST_SPAN, LEAST_STEPS, forecasts
     from entrometer.runs.training_series import training_series
 
@@ -60,6 +65,7 @@ def run(arguments: Sequence[str]) -> int:
     floor = entropy_floor(entropy) if command.floor is None else command.floor
     below = soonest(found).probability_below(floor) if found else math.nan
     alert = collapse_ahead(found, floor, entropy)
+    collapsed = has_collapsed(floor, entropy)
     last = int(series.step[until].max(initial=0))
     if command.json:
         print_json(
@@ -70,15 +76,18 @@ def run(arguments: Sequence[str]) -> int:
                 "floor": floor,
                 "probability_below_floor": below,
                 "alert": alert,
+                "collapsed": collapsed,
             }
         )
         return 0
     print(plain(f"{series.source}: {until.sum()} steps, the last {last}"))
+    if collapsed:
+        print(f"alert: entropy was below {floor:.3g} in the last four steps")
     if not found:
         print(
-            f"not known yet: a forecast needs {LEAST_STEPS} steps with an entropy, the "
-            f"first of them in the first {1 / LEAST_SPAN:.0%} of the training, got "
-            f"{int((entropy > 0).sum())}"
+            f"not known: a forecast needs {LEAST_STEPS} steps with an entropy, the "
+            f"first of them in the first {1 / LEAST_SPAN:.0%} of the training, and a "
+            f"curve that fits them; got {int((entropy > 0).sum())} steps"
         )
         return 0
     rows = [[str(x.step), _shown(x.entropy), _shown(x.reward)] for x in found]

@@ -38,8 +38,15 @@ def collapse_ahead(
 ) -> bool:
     """Return whether the forecasts are a reason for an alert; False without any.
 
-    It is too late for one if the last of the entropies so far is below the floor.
+    It is too late for one if the last of the entropies so far is below the floor: see
+    `has_collapsed`.
     """
     if not forecasts or not entropy[-1] > floor:
         return False
     return soonest(forecasts).probability_below(floor) >= ALERT
+
+
+def has_collapsed(floor: float, entropy: Float[np.ndarray, " N"]) -> bool:
+    """Return whether the last four entropies are below the floor."""
+    last = entropy[-FIRST:]
+    return last.size == FIRST and bool((last < floor).all())

@@ -31,8 +31,8 @@ class Decay:
 
     parameters: Float[np.ndarray, "3"]
     r"""$\log x_0$, $\log f$ and $\log r$."""
-    covariance: Float[np.ndarray, "3 3"]
-    """Covariance of the parameters."""
+    root: Float[np.ndarray, "3 _"]
+    """A root of the parameters' covariance C: `root @ root.T` is C."""
     noise: float
     """Variance of a log observation about the curve."""
 
@@ -43,6 +43,9 @@ class Decay:
         Log observations have independent noise of one variance, which second
         differences tell without a curve. $\log f$ and $\log r$ are normal beforehand:
         early observations say little about a floor, and other trainings some.
+
+        Raises:
+            FloatingPointError: No finite curve was found.
         """
         y, first = np.log(x), math.log(x[:FIRST].mean())
         noise = max(_LEAST_NOISE**2, float(np.mean(np.diff(y, 2) ** 2)) / 6)
@@ -59,9 +62,15 @@ class Decay:
             return np.concatenate([_gradient(p, u) / math.sqrt(noise), of_prior])
 
         start = np.array([y[:2].mean(), min(y[-3:].mean(), first) - 0.2, LOG_RATE[0]])
-        found = least_squares(residuals, start, jac=slopes, method="lm")
-        J = slopes(found.x)
-        return cls(found.x, np.linalg.inv(J.T @ J), noise)
+        # Far from any decay a step may leave the range of floats: not finite below.
+        with np.errstate(all="ignore"):
+            found = least_squares(residuals, start, jac=slopes, method="lm").x
+            J = slopes(found)
+        if not (np.isfinite(found).all() and np.isfinite(J).all()):
+            raise FloatingPointError("no finite curve was found")
+        # Not by the inverse of J'J: after an instant collapse the series says nothing
+        # of x_0, on which no later value depends.
+        return cls(found, np.linalg.pinv(J), noise)
 
     def log_at(self, u: float) -> float:
         """Return the logarithm of the curve at time u."""
@@ -70,14 +79,14 @@ class Decay:
     def variance(self, u: float) -> float:
         """Return the variance of the fitted logarithm at time u."""
         (g,) = _gradient(self.parameters, np.array([u]))
-        return float(g @ self.covariance @ g)
+        return float(np.square(g @ self.root).sum())
 
 
 def _log_curve(
     parameters: Float[np.ndarray, "3"], u: Float[np.ndarray, " N"]
 ) -> Float[np.ndarray, " N"]:
     at_start, floor, _ = parameters
-    gone = math.exp(parameters[2]) * u
+    gone = np.exp(parameters[2]) * u
     # log(f (1 - e^-ru) + x0 e^-ru), of which both terms are positive.
     curve: np.ndarray = np.logaddexp(floor + np.log(-np.expm1(-gone)), at_start - gone)
     return curve
@@ -87,7 +96,7 @@ def _gradient(
     parameters: Float[np.ndarray, "3"], u: Float[np.ndarray, " N"]
 ) -> Float[np.ndarray, "N 3"]:
     at_start, floor, _ = parameters
-    gone, curve = math.exp(parameters[2]) * u, _log_curve(parameters, u)
+    gone, curve = np.exp(parameters[2]) * u, _log_curve(parameters, u)
     of_start = np.exp(at_start - gone - curve)
     of_rate = gone * (np.exp(floor - gone - curve) - of_start)
     return np.stack([of_start, 1 - of_start, of_rate], axis=1)

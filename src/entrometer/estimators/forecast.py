@@ -145,7 +145,8 @@ def fitted_curves(
 ) -> FittedCurves | None:
     """Fit the curves; None with fewer than `LEAST_STEPS` known entropies.
 
-    None too if these begin after a quarter of the training (`LEAST_SPAN`).
+    None too if these begin after a quarter of the training (`LEAST_SPAN`), or if no
+    curve was found.
 
     Args:
         step: Numbers of the logged steps, from 1.
@@ -166,9 +167,14 @@ def fitted_curves(
     if rewarded.sum() >= LEAST_STEPS and np.ptp(reward[rewarded]) > 0:
         x, y = np.exp(entropy[rewarded]), reward[rewarded]
         curve = Line.fit(x, y)
+    try:
+        decay = Decay.fit(step / last, entropy)
+    # A series that is far from any decay must not end the training that logs it.
+    except (ArithmeticError, ValueError, np.linalg.LinAlgError):
+        return None
     return FittedCurves(
         last=int(last),
-        entropy=Decay.fit(step / last, entropy),
+        entropy=decay,
         reward=curve,
         reward_deviation=deviation,
         largest_entropy=float(entropy.max()),

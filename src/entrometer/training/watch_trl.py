@@ -49,7 +49,8 @@ def watch(
             of the training set; 0 for none.
         prompts: Number of these prompts.
         alert_below: Raise an alert if an update is predicted to change entropy by less
-            than this, in nats per token: a warning, and an alert of trackio.
+            than this, in nats per token, by at least two standard errors: a warning,
+            and an alert of trackio.
         entropy_floor: Raise an alert, once, if entropy is predicted to be below this,
             in nats per token, at twice the steps taken; by default a fifth of that of
             the first four updates.
@@ -76,7 +77,7 @@ def watch(
         Entropy(),
         EffectiveSampleSize(),
         GroupSignal(),
-        Forecast(floor=entropy_floor),
+        _IfPossible(Forecast(floor=entropy_floor)),
         _IfPossible(NoiseScale(by="response")),
     ]
     if predict_every:
@@ -138,7 +139,10 @@ class _Alert(Instrument):
 
     def updated(self, trainer: Any, step: int) -> Mapping[str, float]:
         found = self.predicted.last
-        if found is None or found.step != step or not found.value < self.below:
+        if found is None or found.step != step:
+            return {}
+        # A value that is within its error of the threshold is no reason for an alert.
+        if not found.value + 2 * found.standard_error < self.below:
             return {}
         text = (
             f"step {step}: entropy is predicted to change by {found.value:+.3g} ± "

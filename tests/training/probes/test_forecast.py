@@ -3,6 +3,7 @@
 import json
 import logging
 import math
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -11,7 +12,7 @@ import torch
 
 from entrometer.errors import InvalidValue
 from entrometer.estimators.forecast import LEAST_STEPS, forecasts
-from entrometer.runs.training_series import training_series
+from entrometer.runs.training_series import TrainingSeries, training_series
 from entrometer.training.micro_batch import MicroBatch
 from entrometer.training.probes import Forecast
 from entrometer.training.recorder import Recorder
@@ -104,8 +105,14 @@ def test_there_is_one_alert_before_a_collapse_and_none_where_entropy_holds(caplo
     assert f"below {floor:.3g} nats per token at step {2 * step}" in line
     assert alerts(caplog, Forecast(), np.full(24, 0.9)) == []
     assert alerts(caplog, Forecast(floor=1e-6), FALLING) == []
-    # Below the floor already: too late.
-    assert alerts(caplog, Forecast(floor=5.0), FALLING) == []
+
+
+def test_a_collapse_that_was_not_foreseen_has_an_alert_in_other_words(caplog):
+    sudden = [1.0, 0.9, 0.6, 0.3, 0.12, 0.1, 0.09, 0.05, 0.05, 0.05, 0.04]
+    (line,) = alerts(caplog, Forecast(), sudden)
+    assert "has been below 0.14 nats per token in the last four updates" in line
+    (line,) = alerts(caplog, Forecast(floor=5.0), FALLING)
+    assert line.startswith("step 4: ")
 
 
 @pytest.mark.parametrize("floor", [0.0, -1.0, math.nan, math.inf])
@@ -115,7 +122,7 @@ def test_a_floor_that_no_entropy_reaches_is_refused(floor):
 
 
 def test_a_training_whose_series_begins_late_has_no_forecast(caplog):
-    """Resumed by a trainer that keeps no state of its instruments."""
+    """Resumed without recorded updates by a trainer that keeps no state."""
     probe = Forecast()
     h = 0.9 * np.exp(0.05 * np.random.default_rng(0).normal(size=24))
     with caplog.at_level(logging.WARNING, "entrometer"):
@@ -156,3 +163,44 @@ def test_a_training_logs_what_the_recorded_updates_say(make_trainer, train, tmp_
             value = logged[0].get(f"forecast/{name}_{found.horizon}t", math.nan)
             expected = getattr(found, name).value
             assert value == pytest.approx(expected, rel=1e-5, nan_ok=True)
+
+
+def resumed(tmp_path, taken):
+    """A trainer that went on from the step `taken` of the run in a directory."""
+    args = SimpleNamespace(report_to=[], output_dir=str(tmp_path))
+    state = SimpleNamespace(global_step=taken)
+    return SimpleNamespace(**{**vars(TRAINER), "args": args, "state": state})
+
+
+def test_a_stock_trainer_that_resumes_reads_the_updates_before(
+    monkeypatch, tmp_path, caplog
+):
+    series = TrainingSeries(
+        source=tmp_path, step=STEP, entropy=FALLING, reward=1.5 * REWARD / 2
+    )
+    monkeypatch.setattr(
+        "entrometer.training.probes.forecast.training_series", lambda run: series
+    )
+    probe = Forecast()
+    probe.attach(resumed(tmp_path, 20))
+    assert [row[0] for row in probe.state()["series"]] == list(range(1, 21))
+    with_past = follow(probe, FALLING[20:], REWARD[20:], first=21)
+    assert with_past[0]
+    late = Forecast()
+    late.attach(resumed(tmp_path, 0))
+    assert late.state()["series"] == []
+    flat = replace(series, entropy=np.r_[np.full(8, 1.0), np.full(16, 0.01)])
+    monkeypatch.setattr(
+        "entrometer.training.probes.forecast.training_series", lambda run: flat
+    )
+    told = Forecast()
+    told.attach(resumed(tmp_path, 20))
+    assert alerts(caplog, told, np.full(4, 0.01)) == []
+
+
+def test_a_trainer_that_resumes_without_a_series_begins_anew(tmp_path, caplog):
+    probe = Forecast()
+    with caplog.at_level(logging.WARNING, "entrometer"):
+        probe.attach(resumed(tmp_path, 20))
+    assert "begins anew at step 20" in caplog.text
+    assert probe.state()["series"] == []

@@ -161,3 +161,14 @@ def test_what_cannot_be_measured_is_refused_with_a_remedy():
         probe.attach(stub(nn.Linear(2, 2).half()))
     with pytest.raises(InvalidValue, match="each of 5 processes, got 4"):
         probe.attach(stub(processes=5))
+
+
+def test_momentum_of_another_optimizer_is_not_known(make_trainer, train):
+    """Moments that are not AdamW's say nothing that this probe can read."""
+    probe = PredictedChange(every=1, prompts=HELD_OUT)
+    trainer = make_trainer(probe, max_steps=2, optim="sgd", optim_args="momentum=0.9")
+    first, second = train(trainer)[:2]
+    for log in (first, second):
+        assert "predicted_change/predicted" in log
+        assert "predicted_change/momentum" not in log
+        assert "predicted_change/batch" not in log

@@ -3,6 +3,7 @@
 import logging
 import math
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,9 +11,15 @@ import torch
 from torch import Tensor
 
 from entrometer import estimators
-from entrometer.errors import InvalidValue
-from entrometer.estimators.collapse import collapse_ahead, entropy_floor, soonest
+from entrometer.errors import EntrometerError, InvalidValue
+from entrometer.estimators.collapse import (
+    collapse_ahead,
+    entropy_floor,
+    has_collapsed,
+    soonest,
+)
 from entrometer.estimators.forecast import forecasts
+from entrometer.runs.training_series import training_series
 from entrometer.training.instruments import Instrument
 from entrometer.training.micro_batch import MicroBatch
 from entrometer.training.trackers import alert
@@ -30,8 +37,9 @@ class Forecast(Instrument):
     Logs `forecast/entropy_2t`, `forecast/reward_2t` and the same of `4t`, each with
     `_low` and `_high`, the ends of its 95% prediction interval; nothing before the
     eighth update. If entropy at 2t is predicted to be below the floor, with at least
-    the probability `entrometer.estimators.collapse.ALERT`, a warning is logged, once,
-    and an alert of trackio if that is among `report_to`.
+    the probability `entrometer.estimators.collapse.ALERT`, or if it has been below it
+    in the last four updates, a warning is logged, once, and an alert of trackio if that
+    is among `report_to`.
     """
 
     def __init__(self, *, floor: float | None = None) -> None:
@@ -47,6 +55,23 @@ class Forecast(Instrument):
         self._sums: list[Tensor] = []
         self._series: list[list[float]] = []
         self._alerted = False
+
+    def attach(self, trainer: Any) -> None:
+        """Read the updates before this one, if a training goes on without a state."""
+        taken, run = trainer.state.global_step, Path(trainer.args.output_dir)
+        if self._series or not taken:
+            return
+        try:
+            past = training_series(run)
+        except EntrometerError as error:
+            logger.warning("the forecast begins anew at step %d: %s", taken, error)
+            return
+        rows = np.stack([past.step, past.entropy, past.reward], axis=1)
+        self._series = rows[past.step <= taken].tolist()
+        entropy = rows[past.step <= taken, 1]
+        floor = entropy_floor(entropy) if self.floor is None else self.floor
+        # What was below the floor before has had its alert.
+        self._alerted = has_collapsed(floor, entropy)
 
     def micro_step(self, trainer: Any, micro: MicroBatch) -> None:
         """Sum entropies and rewards of a micro-batch."""
@@ -72,10 +97,11 @@ class Forecast(Instrument):
         steps, entropy, rewards = np.array(self._series).T
         found = forecasts(steps, entropy, rewards)
         floor = entropy_floor(entropy) if self.floor is None else self.floor
-        if not self._alerted and collapse_ahead(found, floor, entropy):
+        ahead = collapse_ahead(found, floor, entropy)
+        if not self._alerted and (ahead or has_collapsed(floor, entropy)):
             self._alerted = True
             if trainer.accelerator.is_main_process:
-                self._alert(trainer, step, floor, soonest(found))
+                self._alert(trainer, step, floor, soonest(found) if ahead else None)
         return {
             f"forecast/{name}_{forecast.horizon}t{end}": value
             for forecast in found
@@ -91,16 +117,24 @@ class Forecast(Instrument):
         }
 
     def _alert(
-        self, trainer: Any, step: int, floor: float, later: estimators.Forecast
+        self, trainer: Any, step: int, floor: float, later: estimators.Forecast | None
     ) -> None:
+        """Raise the alert: of a later step, or of a collapse that was not foreseen."""
+        level = f"below {floor:.3g} nats per token"
+        if later is None:
+            title = "Entropy has collapsed"
+            said = f"entropy has been {level} in the last four updates"
+        else:
+            title = "Entropy is about to collapse"
+            said = (
+                f"entropy is predicted to be {level} at step {later.step}, with a "
+                f"probability of {later.probability_below(floor):.0%}"
+            )
         text = (
-            f"step {step}: entropy is predicted to be below {floor:.3g} nats per token "
-            f"at step {later.step}, with a probability of "
-            f"{later.probability_below(floor):.0%}; run `entrometer diagnose` on the "
-            "newest checkpoint"
+            f"step {step}: {said}; run `entrometer diagnose` on the newest checkpoint"
         )
         logger.warning("%s", text)
-        alert(trainer, "Entropy is about to collapse", text)
+        alert(trainer, title, text)
 
     def state(self) -> dict[str, Any]:
         """Return the series so far, and whether there was an alert."""

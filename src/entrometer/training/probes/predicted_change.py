@@ -131,25 +131,31 @@ class PredictedChange(Instrument):
             )
         m = len(self.prompts)
         predicted = linear_term(_of_all_processes(trainer, linear, m))
-        by_momentum = linear_term(_of_all_processes(trainer, carried, m))
         observed = entropy_change(_of_all_processes(trainer, change, m))
         self.last = Predicted(step, predicted.value, predicted.standard_error)
+        named = {
+            "predicted": predicted,
+            "observed": observed,
+            "error": predicted - observed,
+        }
+        if carried is not None:
+            by_momentum = linear_term(_of_all_processes(trainer, carried, m))
+            named |= {"momentum": by_momentum, "batch": predicted - by_momentum}
         metrics = {}
-        for name, x in (
-            ("predicted", predicted),
-            ("momentum", by_momentum),
-            ("batch", predicted - by_momentum),
-            ("observed", observed),
-            ("error", predicted - observed),
-        ):
+        for name, x in named.items():
             metrics[f"predicted_change/{name}"] = x.value
             metrics[f"predicted_change/{name}_se"] = x.standard_error
         metrics["predicted_change/effective_samples"] = observed.effective_samples
         return metrics
 
     def _measure(
-        self, trainer: Any, policy: Policy, before: Vector, momentum: Vector, step: int
-    ) -> tuple[PromptSums, PromptSums, PromptSums]:
+        self,
+        trainer: Any,
+        policy: Policy,
+        before: Vector,
+        momentum: Vector | None,
+        step: int,
+    ) -> tuple[PromptSums, PromptSums | None, PromptSums]:
         after = {name: p.clone() for name, p in policy.trained().items()}
         v = {name: after[name] - before[name] for name in after}
         _put(policy, before)
@@ -157,19 +163,20 @@ class PredictedChange(Instrument):
             rollouts = self._sample(trainer, policy, step)
             here = passes.forward(policy, rollouts, budget=self.budget)
             # Both directions share the forward pass.
-            along = passes.jvp(policy, rollouts, [v, momentum], budget=self.budget)
+            directions = [v] if momentum is None else [v, momentum]
+            along = passes.jvp(policy, rollouts, directions, budget=self.budget)
         finally:
             _put(policy, after)
         there = passes.forward(policy, rollouts, budget=self.budget)
         responses = passes.layout(rollouts)
         weighting = Weighting.PER_DECISION
-        linear, carried = (
+        linear, *carried = (
             linear_statistics(responses, here, tangents, weighting=weighting)
             for tangents in along.tangents
         )
         return (
             linear,
-            carried,
+            carried[0] if carried else None,
             change_statistics(responses, here, there, weighting=weighting),
         )
 
@@ -210,13 +217,16 @@ def _momentum(trainer: Any, policy: Policy) -> dict[str, Tensor]:
     return found
 
 
-def _faded(trainer: Any, policy: Policy, momentum: Vector) -> dict[str, Tensor]:
+def _faded(trainer: Any, policy: Policy, momentum: Vector) -> Vector | None:
     r"""Return momentum's part of a step, $-\eta\frac{\beta_1}{1-\beta_1^n}Pm$.
 
-    Zero before the first step, and for an optimizer without AdamW's moments.
+    Zero before the first step. None for an optimizer whose state is not AdamW's, such
+    as moments of 8 bits: how much of its step is momentum is then not known.
     """
-    trained = policy.trained()
-    parts = {name: torch.zeros_like(p) for name, p in trained.items()}
+    states = [state for state in trainer.optimizer.state.values() if state]
+    if states and not any("exp_avg" in state for state in states):
+        return None
+    parts = {name: torch.zeros_like(p) for name, p in policy.trained().items()}
     hyper = {id(p): g for g in trainer.optimizer.param_groups for p in g["params"]}
     parameters = dict(policy.model.named_parameters())
     for name, moment in momentum.items():
