@@ -236,13 +236,15 @@ def test_what_is_logged_is_of_the_whole_update(lively):
     weight = logs[2]["intervention/weight"]
     batch = read_update(update_path(path, 3))
     tables = recorded_tables(batch, seed=3, progress=0.4)
-    alpha, plain = (
-        intervention(text).coefficients(tables).alpha
+    (alpha, gamma), plain = (
+        intervention(text).coefficients(tables)[:2]
         for text in (f"toy-lively:weight={weight!r}", "dr-grpo")
     )
-    changed = (alpha != plain).sum() / tables.mask.sum()
+    changed = ((alpha != plain[0]) | (gamma != plain[1])).sum() / tables.mask.sum()
     assert logs[2]["intervention/changed"] == pytest.approx(float(changed))
-    assert 0.05 < changed < 0.95
+    # Its bonus is on the entropy of every token; the weights of some differ too.
+    assert changed == 1
+    assert 0.05 < (alpha != plain[0]).sum() / tables.mask.sum() < 0.95
     tokens = alpha.abs().sum() ** 2 / alpha.square().sum()
     logged = logs[2]["effective_samples/tokens"]
     assert logged == pytest.approx(float(tokens), rel=1e-5)

@@ -79,3 +79,15 @@ def test_the_reference_is_the_policy_that_dr_grpo_began_with(tmp_path):
 def test_a_trainer_without_the_log_probs_says_how_to_get_them(tmp_path):
     with pytest.raises(InvalidValue, match=r"'S_engine'.*sample with vLLM"):
         make_trainer(Trainer, tmp_path, 1, keywords={"intervention": "tis"})
+
+
+def test_the_checkpoint_that_is_the_reference_must_stay(tmp_path):
+    """Otherwise a run that was killed could not resume."""
+
+    def trainer(text, **settings):
+        keywords = {"base": "tiny", "intervention": text}
+        return make_trainer(Trainer, tmp_path, 1, keywords=keywords, **settings)
+
+    with pytest.raises(InvalidValue, match="save_total_limit=2; leave it out"):
+        trainer("kl-reference", save_total_limit=2)
+    trainer("clip-higher", save_total_limit=2)

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 
+from entrometer.errors import InvalidValue
 from entrometer.policy import load_policy
 from entrometer.runs import read_update, update_path
 from entrometer.training import Instrumented, Recorder
@@ -163,10 +164,15 @@ def test_what_is_recorded_of_steps_to_come_is_discarded(tmp_path):
     stale.parent.mkdir(parents=True)
     stale.write_bytes(b"of another life")
     other.write_text("mine")
-    trainer = make_trainer(
-        Mine, tmp_path / "trl", 1, [Recorder(str(run)), Witness()], save_strategy="no"
-    )
-    train(trainer)
+
+    def trainer(recorder):
+        instruments = [recorder, Witness()]
+        return make_trainer(Mine, tmp_path / "trl", 1, instruments, save_strategy="no")
+
+    with pytest.raises(InvalidValue, match="expected no recorded updates"):
+        train(trainer(Recorder(str(run))))
+    assert stale.exists()
+    train(trainer(Recorder(str(run), overwrite=True)))
     assert not stale.exists()
     assert other.exists()
     assert update_path(run, 1).exists()

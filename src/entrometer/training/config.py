@@ -44,8 +44,9 @@ class ImitationConfig:
 class TrainConfig:
     """Settings of a training: imitation, then Dr-GRPO.
 
-    Dr-GRPO has a constant learning rate and a fixed set of problems, so extending a
-    finished run gives exactly the run that would have been longer from the start.
+    Learning rate and problems do not depend on the number of steps, so extending a
+    finished run gives exactly the run that would have been longer from the start,
+    unless its loss has a schedule.
     """
 
     policy: str = "tiny"  #: Name or directory of the model to start from.

@@ -52,8 +52,9 @@ class Intervened(Instrumented):
 
     Plain Dr-GRPO with TRL's own clip is left to TRL.
 
-    Logs `intervention/changed`, the fraction of counted tokens whose $\alpha$ differs
-    from plain Dr-GRPO, and the settings of an intervention that adapts.
+    Logs `intervention/changed`, the fraction of counted tokens whose $\alpha$ or
+    $\gamma$ differs from plain Dr-GRPO, and the settings of an intervention that
+    adapts.
     """
 
     def __init__(

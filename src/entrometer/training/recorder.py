@@ -27,16 +27,25 @@ class Recorder(Instrument):
     A step that is repeated after a restart overwrites its file.
     """
 
-    def __init__(self, run: Path | str | None = None) -> None:
-        """Record into `run`, or into the trainer's output directory."""
+    def __init__(
+        self, run: Path | str | None = None, *, overwrite: bool = False
+    ) -> None:
+        """Record into `run`, or into the trainer's output directory.
+
+        `overwrite`: a training that begins deletes updates that are there; otherwise it
+        is refused, because they may be those of another training.
+        """
         self.run = None if run is None else Path(run)
+        self.overwrite = overwrite
         self._rows: list[Row] = []
 
     def attach(self, trainer: Any) -> None:
         """Create the folder, and delete files of steps that are not taken yet."""
         self.run = self.run or Path(trainer.args.output_dir)
         if trainer.accelerator.is_main_process:
-            make_folder(self.run, trainer.state.global_step)
+            taken = trainer.state.global_step
+            goes_on = taken or getattr(trainer, "resumed", False)
+            make_folder(self.run, taken, keep=not (goes_on or self.overwrite))
 
     def micro_step(self, trainer: Any, micro: MicroBatch) -> None:
         """Store the rows of a micro-batch."""

@@ -13,6 +13,7 @@ from transformers import PrinterCallback
 from trl import GRPOConfig
 
 from entrometer.errors import InvalidValue
+from entrometer.interventions import intervention
 from entrometer.policy import Policy, add_adapter, load_policy
 from entrometer.runs import IncompleteDirectory, checkpoints, hold, verify
 from entrometer.runs.atomic import naming_full_disk
@@ -107,12 +108,22 @@ def _require_same(saved: TrainConfig, config: TrainConfig, run: Path) -> None:
 
 
 def prolong(run: Path, additional_steps: int = 0) -> TrainConfig:
-    """Return the config of a run, with more steps to take."""
+    """Return the config of a run, with more steps to take.
+
+    A loss with a schedule goes by the share of all steps, so it warns: such a run is
+    not the one that would have been longer from the start.
+    """
     if additional_steps < 0:
         raise InvalidValue(
             f"expected additional steps from 0, got {additional_steps}; give more"
         )
     config = read_config(run)
+    if additional_steps and intervention(config.intervention).remedy.scheduled:
+        warnings.warn(
+            f"{config.intervention} has a schedule over all steps: with "
+            f"{additional_steps} more, it goes back to an earlier part of it",
+            stacklevel=2,
+        )
     return replace(config, steps=config.steps + additional_steps)
 
 
@@ -247,7 +258,8 @@ def make_trainer(
 
 def _instruments(config: TrainConfig, task: Task, policy: Policy) -> list[Instrument]:
     instruments: list[Instrument] = [
-        Recorder(),
+        # `train` has refused a directory with another training in it.
+        Recorder(overwrite=True),
         Entropy(),
         EffectiveSampleSize(),
         Forecast(),

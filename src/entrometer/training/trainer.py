@@ -67,10 +67,18 @@ class Trainer(FsdpTrainer, Intervened, GRPOTrainer):  # type: ignore[misc]
         name it and hold none of its files.
         """
         super().__init__(*args, **kwargs)
+        if self._reads_first_checkpoint() and self.args.save_total_limit:
+            raise InvalidValue(
+                f"expected every checkpoint to be kept for {self.intervention}, whose "
+                "reference is the first one, got save_total_limit="
+                f"{self.args.save_total_limit}; leave it out, or set beta above 0"
+            )
         self._base = base
         self._stage: Path | None = None
         self._sampler: EpochSampler | None = None
-        self._resumed = False
+        self.resumed = False
+        """Whether the training goes on from a checkpoint, which may be the first."""
+
         self.add_callback(_SaveAtStart(self))
 
     @property
@@ -83,10 +91,14 @@ class Trainer(FsdpTrainer, Intervened, GRPOTrainer):  # type: ignore[misc]
         # The policy at the beginning of Dr-GRPO is the reference without TRL's.
         return super().available_tables() | {"S_ref"}
 
+    def _reads_first_checkpoint(self) -> bool:
+        chosen = self.intervention
+        needs = () if chosen is None else chosen.remedy.needs
+        return "S_ref" in needs and not self.beta
+
     def _generate_and_score_completions(self, inputs: Any) -> Any:
         output = super()._generate_and_score_completions(inputs)
-        chosen = self.intervention
-        if chosen is None or "S_ref" not in chosen.remedy.needs or self.beta:
+        if not self._reads_first_checkpoint():
             return output
         return output | {"ref_per_token_logps": self._reference_log_probs(output)}
 
@@ -132,7 +144,7 @@ class Trainer(FsdpTrainer, Intervened, GRPOTrainer):  # type: ignore[misc]
                     "Restore one, or start a new run in another directory"
                 )
             resume_from_checkpoint = str(path)
-        self._resumed = bool(resume_from_checkpoint)
+        self.resumed = bool(resume_from_checkpoint)
         if resume_from_checkpoint:
             # Before anything is loaded: transformers loads the weights first, and a
             # truncated file would raise an error that does not name the checkpoint.
@@ -282,7 +294,7 @@ class _SaveAtStart(TrainerCallback):
 
     def on_train_begin(self, args: Any, state: Any, *rest: Any, **kwargs: Any) -> None:
         trainer = self.trainer
-        if trainer._resumed:
+        if trainer.resumed:
             return
         if trainer.accelerator.is_fsdp2:
             # To save a sharded optimizer without state, torch takes a step with zero

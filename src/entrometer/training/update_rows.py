@@ -90,7 +90,8 @@ def make_folder(run: Path, last: int, *, keep: bool = False) -> None:
     if keep and any(folder.glob("step-*.parquet")):
         raise InvalidValue(
             f"expected no recorded updates in {folder} for a training that begins, got "
-            "some; name another run, or remove them"
+            "some; give another output directory, resume from a checkpoint, or delete "
+            "that folder"
         )
     name = update_path(run, last).name
     for path in folder.glob("step-*.parquet"):

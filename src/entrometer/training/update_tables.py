@@ -120,7 +120,8 @@ class LossGradient(NamedTuple):
 
     alpha: Float[Tensor, "B T"]  #: $-\partial L/\partial S$.
     gamma: Float[Tensor, "B T"]  #: $-\partial L/\partial H$.
-    changed: Bool[Tensor, "B T"]  #: Whether $\alpha$ differs from plain Dr-GRPO's.
+    changed: Bool[Tensor, "B T"]
+    r"""Whether $\alpha$ or $\gamma$ differs from plain Dr-GRPO's."""
     loss: float  #: $L$ itself.
 
     def at(self, rows: Int[Tensor, " n"], length: int) -> "LossGradient":
@@ -133,7 +134,9 @@ def loss_gradient(chosen: Intervention, tables: TokenTables) -> LossGradient:
     """Return the loss of an intervention and its derivatives."""
     alpha, gamma = chosen.coefficients(tables)
     plain = intervention(PLAIN).coefficients(tables).alpha
-    changed = (alpha - plain).abs() > CHANGED * torch.maximum(alpha.abs(), plain.abs())
+    differs = (alpha - plain).abs() > CHANGED * torch.maximum(alpha.abs(), plain.abs())
+    # Plain Dr-GRPO has no weight on entropies.
+    changed = differs | (gamma != 0)
     return LossGradient(alpha, gamma, changed, float(chosen.loss(tables)))
 
 
