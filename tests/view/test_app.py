@@ -213,3 +213,22 @@ def test_a_page_allows_only_its_own_script_and_server(root, client):
         # No address but of this server's own pages.
         links = re.findall(r'(?:href|src|action)="([^"]*)"', html)
         assert not [x for x in links if "//" in x]
+
+
+def test_a_page_that_this_machine_failed_to_draw_is_tried_again(
+    root, client, monkeypatch
+):
+    measured(root / "run")
+    (identity,) = ids(client).values()
+
+    def fails(*_):
+        raise OSError(24, "Too many open files")
+
+    with monkeypatch.context() as patched:
+        patched.setattr("entrometer.view.pages.drawn_page", fails)
+        assert "Too many open files" in drawn(client, identity).text
+    for _ in range(600):
+        if "Too many open files" not in drawn(client, identity).text:
+            return
+        time.sleep(0.1)
+    raise AssertionError("the page was not drawn again")

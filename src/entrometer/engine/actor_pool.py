@@ -97,6 +97,9 @@ class ActorPool:
         # Listing the nodes asks the cluster's head, which must not happen per result.
         if now - self._looked > LOOK:
             self._looked, self._capacity = now, self._fitting()
+            # Workers that start later look for it too, and `store --collect` deletes
+            # files that nothing has touched for long.
+            (self._store / self._token).touch()
         most = min(self._capacity, self._engine.workers or self._capacity)
         starting = len(set(self._starting.values()))
         for _ in range(min(most, wanted) - self.workers - starting):

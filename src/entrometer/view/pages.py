@@ -88,18 +88,23 @@ class Pages:
         return hashlib.sha256("\n".join(texts).encode()).hexdigest()
 
     def _draw(self, names: Names, drawing: _Drawing, entries: Sequence[Entry]) -> None:
+        lasts = True
         with self._drawing_lock:
             try:
                 html = drawn_page(entries, self._kinds, drawing.stamp)
                 with suppress(OSError):
                     self._write(drawing.stamp, html)
-            except (EntrometerError, OSError) as error:
+            except EntrometerError as error:
                 html = undrawn_page(entries, drawing.stamp, str(error))
+            except (OSError, MemoryError) as error:
+                # Of this machine at this moment: the next request tries again.
+                html, lasts = undrawn_page(entries, drawing.stamp, str(error)), False
             except Exception as error:
                 # A file that someone sent can fail in any library that reads it.
                 html = undrawn_page(entries, drawing.stamp, _unexpected(error))
         with self._lock:
-            self._keep(names, Page(drawing.stamp, html))
+            # A page that no stamp equals is drawn anew.
+            self._keep(names, Page(drawing.stamp if lasts else "", html))
             del self._drawing[names]
         drawing.done.set()
 
