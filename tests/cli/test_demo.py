@@ -67,8 +67,8 @@ def test_missing_packages_are_named_before_the_training(
     )
     assert main(["demo", "--run", str(tmp_path / "demo")]) == 2
     assert capsys.readouterr().err == (
-        "entrometer demo: needs jinja2, matplotlib, not installed; pip install "
-        "'entrometer[all]', or uvx --from 'entrometer[all]' entrometer demo\n"
+        "entrometer demo: needs jinja2, matplotlib, not installed; from a clone, "
+        "pip install -c constraints.txt -e '.[all]'\n"
     )
     assert not said
 

@@ -56,8 +56,8 @@ def run(arguments: Sequence[str]) -> int:
     missing = [name for name in _NEEDED if find_spec(name) is None]
     if missing:
         raise InvalidValue(
-            f"needs {', '.join(missing)}, not installed; pip install "
-            "'entrometer[all]', or uvx --from 'entrometer[all]' entrometer demo"
+            f"needs {', '.join(missing)}, not installed; from a clone, "
+            "pip install -c constraints.txt -e '.[all]'"
         )
     import torch
 

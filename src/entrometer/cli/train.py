@@ -31,7 +31,8 @@ class Train(CommonFlags):
     """Dr-GRPO steps to add to a resumed run."""
 
     recipe: str | None = None
-    """Start from the settings of a recipe: qwen25-gsm8k, reference or tiny-twin."""
+    """Start from the settings of a recipe: calculator, qwen25-gsm8k, reference,
+    tiny-twin or workbench."""
 
     config: Annotated[TrainConfig, tyro.conf.arg(name="")] = field(
         default_factory=TrainConfig

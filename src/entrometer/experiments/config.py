@@ -249,9 +249,10 @@ class NextBatchesConfig(ExperimentConfig):
     """Settings of an experiment whose verdict is on the training's next batches."""
 
     batches: int = 8
-    """Update batches that the verdict rests on: the first of `updates`, the training's
-    later ones as far as they were recorded, and others that are sampled. With 1 there
-    is no verdict on the next batches, and results are of one batch."""
+    """Update batches that the verdict rests on: the first of `updates`, then batches
+    sampled from the policy if rewards are known and the loss is plain Dr-GRPO, else the
+    training's later ones as far as they were recorded. With 1 there is no verdict on
+    the next batches, and results are of one batch."""
 
     AT_LEAST: ClassVar[dict[str, int]] = ExperimentConfig.AT_LEAST | {"batches": 1}
 
