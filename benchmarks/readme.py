@@ -24,10 +24,13 @@ def run() -> Report:
     with tempfile.TemporaryDirectory() as folder:
         done = follow(commands, Path(folder))
     failed = [command for command, code, _ in done if code]
+    demo = next(i for i, (x, *_) in enumerate(done) if x.startswith("entrometer demo"))
+    to_page = sum(seconds for *_, seconds in done[: demo + 1])
     return Report(
         [
             Check("commands", len(done), at_least=len(commands)),
             Check("commands that failed", len(failed), at_most=0),
+            Check("seconds from an empty environment to a page", to_page, at_most=300),
         ],
         {
             "seconds": [[command, seconds] for command, _, seconds in done],

@@ -112,8 +112,9 @@ def _chosen(found: Advice) -> str:
     if found.dearer is None:
         return f"It is the largest {among} ({luck})."
     return (
-        f"It is the largest {among}, that does not lower reward distinguishably "
-        f"({luck}); {found.dearer.loss} keeps {expected(found.dearer)} and does."
+        f"It is the largest {among}, that costs at most a tenth of what plain gains in "
+        f"reward ({luck}); {found.dearer.loss} keeps {expected(found.dearer)} and "
+        "costs more."
     )
 
 

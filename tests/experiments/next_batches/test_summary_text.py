@@ -145,11 +145,12 @@ def test_advice_of_a_checkpoint(rows, best):
     assert advice([PLAIN], "checkpoint-9") is None
 
 
+GROWTH = replace(PLAIN, objective="reward", expected=0.05)
 PRICE = gain("kl-cov", -0.01, 0.004, objective="reward", horizon=1, passes=True)
 
 
 def test_a_gain_with_a_price_in_reward_comes_after_those_without():
-    rows = [PLAIN, GOOD, BETTER, PRICE]
+    rows = [PLAIN, GROWTH, GOOD, BETTER, PRICE]
     found = advice(rows, "checkpoint-8")
     assert (found.best.loss, found.dearer.loss) == ("entropy-bonus", "kl-cov")
     _, text = next_batch_sentences(rows)
@@ -160,13 +161,19 @@ def test_a_gain_with_a_price_in_reward_comes_after_those_without():
 
 
 def test_a_gain_with_a_price_is_advised_if_there_is_no_other():
-    rows = [PLAIN, BETTER, PRICE, VAGUE]
+    rows = [PLAIN, GROWTH, BETTER, PRICE, VAGUE]
     found = advice(rows, "checkpoint-8")
     assert (found.best.loss, found.dearer) == ("kl-cov", None)
     _, text = next_batch_sentences(rows)
     assert "distinguishable from 0. It is the largest of 2 gains" in text
 
 
-def test_more_reward_is_no_price():
-    more = replace(PRICE, expected=0.01, expected_low=0.006, expected_high=0.014)
-    assert advice([PLAIN, GOOD, BETTER, more], "checkpoint-8").best.loss == "kl-cov"
+@pytest.mark.parametrize(
+    ("value", "best"),
+    # A tenth of what plain gains is 0.005.
+    [(0.01, "kl-cov"), (-0.004, "kl-cov"), (-0.006, "entropy-bonus")],
+)
+def test_hardly_any_reward_is_no_price(value, best):
+    price = replace(PRICE, expected=value)
+    rows = [PLAIN, GROWTH, GOOD, BETTER, price]
+    assert advice(rows, "checkpoint-8").best.loss == best

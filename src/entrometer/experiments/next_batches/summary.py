@@ -99,9 +99,9 @@ def _chosen(found: Advice) -> str:
     price = found.one_step(found.dearer.loss, "reward")
     assert price is not None
     return (
-        f"It is the largest {among} that does not lower reward distinguishably, "
-        f"{luck}. {found.dearer.loss} keeps more, {_told(found.dearer)}, and changes "
-        f"reward by {_told(price)} in the next step."
+        f"It is the largest {among} that costs at most a tenth of what plain gains in "
+        f"reward, {luck}. {found.dearer.loss} keeps more, {_told(found.dearer)}, and "
+        f"changes reward by {_told(price)} in the next step."
     )
 
 

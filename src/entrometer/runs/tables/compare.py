@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from entrometer.runs.tables.next_batches import (
+    CHEAP,
     BatchChange,
     ExpectedChange,
     GainAgreement,
@@ -21,9 +22,6 @@ from entrometer.runs.tables.subjects import OfUpdate
 
 AS_TRAINED = "as trained"
 """Reference of a comparison on an update whose training recorded its loss."""
-
-_CHEAP = 0.1
-"""Fraction of plain's reward gain that a remedy may cost and still count as cheap."""
 
 
 class Told(NamedTuple):
@@ -209,7 +207,7 @@ def chosen_remedy(plain: Pair, others: Sequence[Pair]) -> Pair | None:
         return float(here.elsewhere - base.elsewhere)
 
     keeping = [p for p in others if gain(p, "entropy") > 0]
-    spare = _CHEAP * abs(plain.reward.elsewhere)
+    spare = CHEAP * abs(plain.reward.elsewhere)
     # Comparisons with NaN are false: without rewards no remedy counts as cheap.
     cheap = [p for p in keeping if gain(p, "reward") >= -spare]
     # If every remedy is costly, the one that keeps most is named with its cost.

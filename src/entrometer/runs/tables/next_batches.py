@@ -16,6 +16,11 @@ ONE_STEP = 1  #: Horizon of a single step.
 KEPT_UP = 32  #: Steps that a loss is kept up for in the gain that remedies rank by.
 
 
+CHEAP = 0.1
+"""Largest cost of a remedy in reward, relative to what plain's step does to it, that is
+hardly any."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class BatchChange(OfCheckpoint):
     """What AdamW's step of one update batch does, to first order."""
@@ -145,10 +150,10 @@ class Advice(NamedTuple):
     tested: list[ExpectedChange]
     """Gains of entropy by remedies that are kept up; those that may differ from 0."""
     best: ExpectedChange | None
-    """The largest gain that is distinguishable from 0; None if there is none. One whose
-    price in reward is distinguishable too only if all such gains have a price."""
+    """The largest gain that is distinguishable from 0; None if there is none. One that
+    is not cheap only if none is."""
     dearer: ExpectedChange | None
-    """A larger gain that has such a price; None if `best` is the largest."""
+    """A larger gain that is not cheap; None if `best` is the largest."""
     closest: ExpectedChange | None
     """The gain above 0 that is nearest to being distinguishable."""
     rows: Sequence[ExpectedChange]
@@ -163,10 +168,16 @@ class Advice(NamedTuple):
         )
         return next(found, None)
 
-    def costs(self, loss: str) -> bool:
-        """Return whether a loss distinguishably lowers reward in the next step."""
-        bought = self.one_step(loss, "reward")
-        return bought is not None and bought.passes and bought.expected < 0
+    def cheap(self, loss: str) -> bool:
+        """Return whether the next step loses hardly any reward, as far as is known.
+
+        At most a tenth of what plain's step gains or loses.
+        """
+        price = self.one_step(loss, "reward")
+        plain = self.one_step(self.plain.loss, "reward")
+        if price is None or plain is None or math.isnan(price.expected):
+            return True
+        return price.expected >= -CHEAP * abs(plain.expected)
 
     def ranked(self) -> list[ExpectedChange]:
         """Return the gains that are distinguishable from 0, the advised ones first."""
@@ -175,7 +186,7 @@ class Advice(NamedTuple):
         return sorted(
             passing,
             key=lambda r: (
-                self.costs(r.loss),
+                not self.cheap(r.loss),
                 -float(f"{r.expected:.9g}"),
                 len(r.loss),
             ),
