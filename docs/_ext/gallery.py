@@ -26,6 +26,7 @@ PAGES = {
     "compare": "studies/interventions/recorded",
     "trajectory": "docs/gallery/trajectory",
     "eval": "docs/gallery/eval",
+    "fork": "docs/gallery/fork",
     "training": "studies/reference",
 }
 """Name of each page and the folder of its tables."""
