@@ -6,10 +6,9 @@ loaded twice: in light colours at 1,100 pixels, and in dark ones at 400.
 
 import tempfile
 from pathlib import Path
-from typing import Any
 
 from benchmarks.harness import Check, Report
-from benchmarks.report.chromium import Browser, visit
+from benchmarks.report.chromium import Browser, Opened, visit
 from entrometer.errors import InvalidValue
 
 SITE = Path(__file__).parents[1] / "docs/_build/html"
@@ -104,14 +103,26 @@ QUESTION = r"""(() => {
 })()"""
 
 
+CONTROL = """<!doctype html><html><body style="background: #fff">
+<p style="color: #999">faint</p><p style="color: #767676">not faint</p>
+<div style="width: 3000px">wide</div><img src="missing.png"><svg width="9" height="9">
+</svg><a href="#nowhere">lost</a><script>console.log("said")</script>
+<img alt="a picture" src="https://elsewhere.invalid/x.png"></body></html>"""
+"""A page with a fault of each kind: a check that finds none would pass the site."""
+
+
 def run() -> Report:
     pages = sorted(SITE.rglob("*.html"))
     if not pages:
         raise InvalidValue(
             f"{SITE}: expected the built site, got none; run `make docs`"
         )
-    found: list[tuple[str, Any]] = []
+    found: list[tuple[str, Opened]] = []
     with tempfile.TemporaryDirectory() as profile, Browser(profile, SECONDS) as browser:
+        control = Path(profile, "control.html")
+        control.write_text(CONTROL, encoding="utf-8")
+        opened = visit(browser, control, QUESTION, width=400)
+        of_control = _faults([("control", opened)], profile)
         for page in pages:
             for width, dark in LOOKS:
                 opened = visit(
@@ -119,31 +130,14 @@ def run() -> Report:
                 )
                 name = f"{page.relative_to(SITE)} at {width}"
                 found.append((name, opened))
-    inside = SITE.as_uri()
-
-    def all_of(key: str) -> list[str]:
-        return [f"{name}: {x}" for name, o in found for x in o.answer[key]]
-
-    messages = [f"{n}: {m}" for n, o in found for m in (*o.messages, *o.log)]
-    away = [f"{n}: {u}" for n, o in found for u in o.requests if inside not in u]
-    wide = [
-        f"{name}: {o.answer['overflow']}"
-        for name, o in found
-        if o.answer["overflow"] > 0
-    ]
-    lists = {
-        "console_messages": messages,
-        "requests_elsewhere": away,
-        "pages_too_wide": wide,
-        "texts_of_low_contrast": all_of("faint"),
-        "pictures_without_text": all_of("nameless"),
-        "pictures_not_loaded": all_of("unloaded"),
-        "links_to_nothing_on_the_page": all_of("lost"),
-    }
+    lists = _faults(found, SITE.as_uri())
     return Report(
         [
             Check("site.pages", len(pages), at_least=50),
-            # A question that sees nothing would pass what follows.
+            *(
+                Check(f"site.control.{name}", len(faults), at_least=1)
+                for name, faults in of_control.items()
+            ),
             Check(
                 "site.texts", sum(o.answer["texts"] for _, o in found), at_least=10000
             ),
@@ -162,5 +156,32 @@ def run() -> Report:
                 for name, found in lists.items()
             ),
         ],
-        {name: found[:40] for name, found in lists.items()},
+        {name: faults[:40] for name, faults in lists.items()},
     )
+
+
+def _faults(found: list[tuple[str, Opened]], inside: str) -> dict[str, list[str]]:
+    """Return what is wrong with pages, by kind; requests `inside` are not."""
+
+    def all_of(key: str) -> list[str]:
+        return [f"{name}: {x}" for name, o in found for x in o.answer[key]]
+
+    def told(o: Opened) -> list[str]:
+        # A page is loaded from a file; what is not there is counted below.
+        return [*o.messages, *(x for x in o.log if "ERR_FILE_NOT_FOUND" not in x)]
+
+    return {
+        "console_messages": [f"{name}: {m}" for name, o in found for m in told(o)],
+        "requests_elsewhere": [
+            f"{name}: {u}" for name, o in found for u in o.requests if inside not in u
+        ],
+        "pages_too_wide": [
+            f"{name}: {o.answer['overflow']} pixels"
+            for name, o in found
+            if o.answer["overflow"] > 0
+        ],
+        "texts_of_low_contrast": all_of("faint"),
+        "pictures_without_text": all_of("nameless"),
+        "pictures_not_loaded": all_of("unloaded"),
+        "links_to_nothing_on_the_page": all_of("lost"),
+    }

@@ -39,7 +39,7 @@ html_static_path = ["_static"]
 # Copied as they are: a page that `entrometer demo` wrote, and the list of pages for
 # language models, which links to the Markdown that Sphinx copies to _sources.
 html_extra_path = ["example-diagnosis.html", "llms.txt"]
-html_css_files = ["test.css"]
+html_css_files = ["site.css"]
 
 autodoc_member_order = "bysource"
 autodoc_preserve_defaults = True
