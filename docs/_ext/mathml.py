@@ -11,13 +11,24 @@ from sphinx.writers.html5 import HTML5Translator
 logger = getLogger(__name__)
 
 
+# `log x` is two words; `log(x)` needs no space behind it.
+_FUNCTION = re.compile(r"(<mi>(?:log|ln|exp)</mi>)(?!<mo)")
+_AFTER_NAME = re.compile(r"(</m(?:i|n|row|su[bp]|subsup)>)(<mi>(?:log|ln|exp)</mi>)")
+_SPACE = '<mspace width="0.17em"/>'
+
+
 def mathml(formula: str, *, block: bool) -> str:
     """Return LaTeX as MathML; raise ValueError for what the converter does not know."""
-    text = convert(formula.strip(), display="block" if block else "inline")
-    # An unknown command would be shown to the reader with its backslash.
-    if unknown := re.search(r"\\[A-Za-z]+", text):
+    # A control space may stand at the end of a line, which the converter does not know.
+    source = formula.strip().replace("\\\n", "\\ ")
+    text = convert(source, display="block" if block else "inline")
+    if unknown := re.search(r"\\.?\w*", text, re.DOTALL):
+        # It would be shown to the reader with its backslash.
         raise ValueError(f"no MathML for {unknown[0]}")
-    return text
+    # Browsers enlarge only a delimiter that may be stretched.
+    text = text.replace("<mo minsize=", '<mo stretchy="true" minsize=')
+    text = _AFTER_NAME.sub(rf"\1{_SPACE}\2", text)
+    return _FUNCTION.sub(rf"\1{_SPACE}", text)
 
 
 def _visit(writer: HTML5Translator, node: nodes.Element) -> None:
