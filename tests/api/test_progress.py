@@ -90,3 +90,18 @@ def test_no_control_character_of_a_note_reaches_the_terminal(clock, capsys):
     clock[0] = 100.0
     Ticker().tick("eval", 1, 2, "a\x1b[2Jb")
     assert capsys.readouterr().err == "eval 1/2: a [2Jb\n"
+
+
+def test_a_line_that_is_said_again_says_for_how_long(clock, capsys):
+    ticker = Ticker()
+    ticker.begin("measure checkpoint-4")
+    for seconds in (100.0, 110.0, 120.0):
+        ticker._print(seconds)
+    ticker.begin("influence checkpoint-4")
+    ticker._print(130.0)
+    assert capsys.readouterr().err.splitlines() == [
+        "measure checkpoint-4",
+        "measure checkpoint-4 (for 0:10)",
+        "measure checkpoint-4 (for 0:20)",
+        "influence checkpoint-4",
+    ]

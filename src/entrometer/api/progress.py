@@ -38,7 +38,9 @@ class Ticker:
         self._began: dict[str, tuple[float, float]] = {}
         self._done: dict[str, int] = {}
         self._last = 0.0
-        self._line = ""
+        self._line, self._said = "", ""
+        self._since = 0.0
+        """When the last line was new, which the heartbeat prints again."""
         self._stop = threading.Event()
 
     def __enter__(self) -> "Ticker":
@@ -128,8 +130,12 @@ class Ticker:
 
     def _print(self, now: float) -> None:
         self._last = now
+        again = self._line == self._said
+        if not again:
+            self._said, self._since = self._line, now
         if self._bars is None:
-            print(self._line, file=sys.stderr, flush=True)
+            still = f" (for {clock(now - self._since)})" if again else ""
+            print(f"{self._line}{still}", file=sys.stderr, flush=True)
 
     def _heartbeat(self) -> None:
         # One pass over a large model can take minutes: say again where the run is. Not
