@@ -75,6 +75,8 @@ def test_a_file_has_the_same_bytes_each_time(run, tmp_path):
     assert one.read_bytes() == two.read_bytes()
     with zipfile.ZipFile(one) as packed:
         names = packed.namelist()
+        page = packed.getinfo("warm/report.html")
+    assert page.compress_size < page.file_size / 2
     assert {n.partition("/")[0] for n in names} == {"warm"}
     assert {"warm/report.html", "warm/README.md", "warm/manifest.json"} <= set(names)
     assert sorted(p.name for p in tmp_path.iterdir()) == ["one.zip", "two.zip", "warm"]

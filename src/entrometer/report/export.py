@@ -181,4 +181,5 @@ def _pack(folder: Path, out: Path) -> None:
     with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as packed:
         for path in sorted(p for p in folder.rglob("*") if p.is_file()):
             name = path.relative_to(folder.parent).as_posix()
-            packed.writestr(zipfile.ZipInfo(name, _EARLIEST), path.read_bytes())
+            entry = zipfile.ZipInfo(name, _EARLIEST)
+            packed.writestr(entry, path.read_bytes(), zipfile.ZIP_DEFLATED)
