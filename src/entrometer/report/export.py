@@ -21,7 +21,7 @@ from entrometer.runs.rows import table_classes, write_rows
 from entrometer.runs.settings import CONFIG
 from entrometer.runs.tables.texts import Text, TokenId
 
-LEFT_OUT = "▯"
+LEFT_OUT = "…"
 """What stands for each text that was left out; the id of a token becomes -1."""
 
 CARD = "README.md"
