@@ -142,6 +142,7 @@ def _outcomes(
             goes_on=loss in after,
             seeds=config.seeds,
             prompts=evaluations.cells(loss, "entropy").shape[1],
+            by=config.by,
             **_estimates(evaluations, loss),
         )
         for loss in evaluations.losses

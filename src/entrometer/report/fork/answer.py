@@ -11,12 +11,13 @@ ForkRun = FinishedRun[ForkTables]
 
 def answer(run: ForkRun) -> Answer | None:
     """Return the loss whose gain is largest, and whether it is distinguishable."""
-    rows, by = run.tables.last, str(run.config.get("by", "reward"))
+    rows = run.tables.last
     names = {row.checkpoint for row in rows}
     others = [row for row in rows if row.entropy_gain or row.reward_gain]
     if len(names) != 1 or not others:
         return None
     plain, passing = rows[0], [row for row in others if row.passes]
+    by = plain.by
     best = max(passing or others, key=lambda row: float(getattr(row, f"{by}_gain")))
     gain = Interval.of(best, f"{by}_gain")
     other = "reward" if by == "entropy" else "entropy"

@@ -44,9 +44,10 @@ def gains(runs: Sequence[ForkRun]) -> Plot | None:
         "A row for each loss: entropy on the left and reward on the right, minus those "
         "under plain after as many steps, with 95% intervals over continuations and "
         "evaluation prompts. Right of 0, the loss keeps more entropy or earns more.",
-        caption=f"{passing} losses differ from plain after the last step at a false "
-        "discovery rate of 5%. The k-th continuation of every loss has the same "
-        "prompts and random numbers, so differences have less noise than levels."
+        caption=f"{passing} losses differ from plain in {rows.every[0].by} after the "
+        "last step at a false discovery rate of 5%. The k-th continuation of every "
+        "loss has the same prompts and random numbers, so differences have less noise "
+        "than levels."
         f"{rows.omitted}",
         table=rows.table(
             "After so many steps under each loss, with 95% intervals over "

@@ -48,6 +48,8 @@ class LossOutcome(OfCheckpoint):
     passes: bool = False
     """Whether the gain by which losses are judged differs from 0 after the last step,
     at a false discovery rate of 5% over the losses of the checkpoint."""
+    by: str = "reward"
+    """What losses are judged by: `entropy` or `reward`."""
 
 
 @dataclass(frozen=True, kw_only=True)
