@@ -92,7 +92,9 @@ def test_an_earlier_export_is_replaced_and_nothing_else_is(run, tmp_path, name):
         kept.mkdir()
         (kept / "thesis.txt").write_text("mine")
     else:
-        kept.write_text("mine")
+        with zipfile.ZipFile(kept, "w") as packed:
+            packed.writestr("thesis.txt", "mine")
+            packed.writestr("thesis/manifest.json", '{"about": {}}')
     with pytest.raises(InvalidValue, match="something else"):
         export_run(run, kept, KINDS)
     with pytest.raises(InvalidValue, match="something else"):

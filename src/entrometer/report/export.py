@@ -15,11 +15,20 @@ from entrometer.report.card import card
 from entrometer.report.kinds import FinishedRun
 from entrometer.report.page import write_report
 from entrometer.report.read import TRAINING, Kinds, TrainingTables, read_runs
-from entrometer.runs import publish, seal, verified, write_json, write_metrics
+from entrometer.runs import (
+    DamagedFile,
+    publish,
+    seal,
+    verified,
+    write_json,
+    write_metrics,
+)
+from entrometer.runs.complete import MANIFEST
 from entrometer.runs.private_paths import without_paths
 from entrometer.runs.rows import table_classes, write_rows
 from entrometer.runs.settings import CONFIG
 from entrometer.runs.tables.texts import Text, TokenId
+from entrometer.runs.untrusted import JSON_LIMIT, parse_json
 
 LEFT_OUT = "…"
 """What stands for each text that was left out; the id of a token becomes -1."""
@@ -98,21 +107,34 @@ def table_sizes(run: FinishedRun[Any], kinds: Kinds) -> dict[str, int]:
 
 
 def _require_free(out: Path) -> None:
+    if not out.exists():
+        return
     if out.suffix == ".zip":
-        taken = out.exists() and not zipfile.is_zipfile(out)
+        free = _is_exported_file(out)
     else:
-        taken = out.exists() and not (
-            out.is_dir()
-            and (
-                not any(out.iterdir())
-                or (verified(out, names=()) or {}).get(_EXPORTED) is True
-            )
-        )
-    if taken:
+        about = verified(out, names=()) if out.is_dir() else {}
+        free = out.is_dir() and not any(out.iterdir())
+        free = free or (about or {}).get(_EXPORTED) is True
+    if not free:
         raise InvalidValue(
             f"{out}: expected a new folder or .zip file, or an earlier export, got "
             "something else; name another place with --out"
         )
+
+
+def _is_exported_file(path: Path) -> bool:
+    """Return whether a zip file is an export: its one manifest says so."""
+    if not zipfile.is_zipfile(path):
+        return False
+    with zipfile.ZipFile(path) as packed:
+        found = [x for x in packed.infolist() if Path(x.filename).name == MANIFEST]
+        if len(found) != 1 or found[0].file_size > JSON_LIMIT:
+            return False
+        try:
+            about = parse_json(packed.read(found[0]), str(path)).get("about")
+        except (DamagedFile, zipfile.BadZipFile):
+            return False
+    return isinstance(about, dict) and about.get(_EXPORTED) is True
 
 
 def _without_texts(run: FinishedRun[Any], kinds: Kinds) -> tuple[FinishedRun[Any], int]:
