@@ -174,6 +174,18 @@ def test_a_store_that_a_node_does_not_see_is_refused(cluster, places):
     crew.dismiss()
 
 
+def test_the_token_of_a_running_driver_stays_fresh(cluster, places):
+    """`entrometer store --collect` deletes those that nothing has touched for long."""
+    store, _ = places
+    crew = ActorPool(RayEngine(workers=1), store, Hand)
+    token = store / crew._token
+    os.utime(token, (1.0, 1.0))
+    crew._looked = -math.inf
+    crew.grow(0)
+    assert token.stat().st_mtime > 1.0
+    crew.dismiss()
+
+
 class Unable:
     def __init__(self, store):
         raise ModuleNotFoundError("No module named 'entrometer'")

@@ -1,7 +1,9 @@
 """Ray actors that run requests: one per worker, or one per shard of its model."""
 
+import os
 import time
 from collections.abc import Hashable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from secrets import token_hex
@@ -98,8 +100,10 @@ class ActorPool:
         if now - self._looked > LOOK:
             self._looked, self._capacity = now, self._fitting()
             # Workers that start later look for it too, and `store --collect` deletes
-            # files that nothing has touched for long.
-            (self._store / self._token).touch()
+            # files that nothing has touched for long. One that is gone stays so: its
+            # absence is what a node without the store is known by.
+            with suppress(FileNotFoundError):
+                os.utime(self._store / self._token)
         most = min(self._capacity, self._engine.workers or self._capacity)
         starting = len(set(self._starting.values()))
         for _ in range(min(most, wanted) - self.workers - starting):

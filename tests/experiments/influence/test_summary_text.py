@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import fields
+from typing import get_type_hints
 
 import pytest
 
@@ -14,7 +15,8 @@ CONFIG = InfluenceConfig(checkpoints=("checkpoint-8",), prompts=64, batches=1)
 
 def row(kind, **given):
     default = {str: "x", float: 0.0, int: 64}
-    return kind(**({f.name: default[f.type] for f in fields(kind)} | given))
+    types = get_type_hints(kind)
+    return kind(**({f.name: default[types[f.name]] for f in fields(kind)} | given))
 
 
 def parts(**changed):
