@@ -53,3 +53,8 @@ def test_sentences_lose_paths_that_they_quote():
         ),
     }
     assert count == 4
+
+
+def test_a_slash_alone_takes_no_slash_out_of_sentences():
+    content = {"sign": "/", "sentence": "-0.07 nats/token, 3/4 of it"}
+    assert without_paths(content) == (content | {"sign": ""}, 1)

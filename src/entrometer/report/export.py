@@ -67,22 +67,22 @@ def export_run(
     (read,) = read_runs([run], kinds)
     left_texts, left_paths = 0, 0
     if not texts:
-        read, left_texts = _without_texts(read, kinds)
+        read, left_texts = _without_texts(read)
     if not paths:
-        read, left_paths = _without_paths(read, kinds)
+        read, left_paths = _without_paths(read)
     out.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=out.parent, prefix=".export-") as staged:
         # The page names a run by its folder.
         folder = Path(staged) / read.name.replace("/", "-")
         folder.mkdir()
-        _write(read, folder, kinds)
+        _write(read, folder)
         about: dict[str, Any] = {"kind": read.kind, _EXPORTED: True}
         if read.kind != TRAINING:
             about["finished"] = True
         # Sealed twice: the page is drawn from the sealed tables, and belongs to them.
         seal(folder, about=about)
         write_report([folder], folder / "report.html", kinds)
-        text = card(read, table_sizes(read, kinds), left_texts, left_paths)
+        text = card(read, _table_sizes(read), left_texts, left_paths)
         (folder / CARD).write_text(text, encoding="utf-8")
         if out.suffix == ".zip":
             seal(folder, about=about)
@@ -94,15 +94,22 @@ def export_run(
     return Exported(out, left_texts, left_paths)
 
 
-def table_sizes(run: FinishedRun[Any], kinds: Kinds) -> dict[str, int]:
-    """Return the number of rows of each table file of an exported run, by its path."""
-    if run.kind == TRAINING:
+def _row_classes(run: FinishedRun[Any]) -> dict[str, type]:
+    """Return the row class of each table; none of a training, which has columns."""
+    if isinstance(run.tables, TrainingTables):
+        return {}
+    return table_classes(type(run.tables))
+
+
+def _table_sizes(run: FinishedRun[Any]) -> dict[str, int]:
+    """Return the number of rows of each table file, by its path."""
+    if isinstance(run.tables, TrainingTables):
         return {
             f"{name}.parquet": len(columns["step"])
             for name, columns in vars(run.tables).items()
             if columns is not None
         }
-    names = table_classes(kinds[run.kind].tables)
+    names = _row_classes(run)
     return {f"results/{n}.parquet": len(getattr(run.tables, n)) for n in names}
 
 
@@ -137,12 +144,10 @@ def _is_exported_file(path: Path) -> bool:
     return isinstance(about, dict) and about.get(_EXPORTED) is True
 
 
-def _without_texts(run: FinishedRun[Any], kinds: Kinds) -> tuple[FinishedRun[Any], int]:
-    if run.kind == TRAINING:
-        return run, 0
+def _without_texts(run: FinishedRun[Any]) -> tuple[FinishedRun[Any], int]:
     count = 0
     tables = {}
-    for name, row_class in table_classes(kinds[run.kind].tables).items():
+    for name, row_class in _row_classes(run).items():
         types = get_type_hints(row_class, include_extras=True)
         texts = [f.name for f in fields(row_class) if types[f.name] == Text]
         ids = [f.name for f in fields(row_class) if types[f.name] == TokenId]
@@ -154,33 +159,21 @@ def _without_texts(run: FinishedRun[Any], kinds: Kinds) -> tuple[FinishedRun[Any
                 replace(row, **dict.fromkeys(held, LEFT_OUT), **dict.fromkeys(ids, -1))
             )
         tables[name] = rows
-    return replace(run, tables=type(run.tables)(**tables)), count
+    return replace(run, tables=replace(run.tables, **tables)), count
 
 
-def _without_paths(run: FinishedRun[Any], kinds: Kinds) -> tuple[FinishedRun[Any], int]:
-    said: dict[str, Any] = {
-        "name": run.name,
-        "title": run.title,
-        "sentences": run.sentences,
-        "warnings": run.warnings,
-        "config": run.config,
-        "about": run.about,
-    }
-    rows: dict[str, list[dict[str, Any]]] = {}
-    if run.kind != TRAINING:
-        # A path that the user gave as the name of a loss or a reward.
-        classes = table_classes(kinds[run.kind].tables)
-        rows = {n: [asdict(row) for row in getattr(run.tables, n)] for n in classes}
+def _without_paths(run: FinishedRun[Any]) -> tuple[FinishedRun[Any], int]:
+    parts = ("name", "title", "sentences", "warnings", "config", "about")
+    said = {name: getattr(run, name) for name in parts}
+    classes = _row_classes(run)
+    # A user may have given a path as the name of a loss or a reward.
+    rows = {n: [asdict(row) for row in getattr(run.tables, n)] for n in classes}
     (said, rows), count = without_paths((said, rows))
-    tables = run.tables
-    if rows:
-        tables = type(tables)(
-            **{n: [classes[n](**row) for row in listed] for n, listed in rows.items()}
-        )
-    return replace(run, **said, tables=tables), count
+    tables = {n: [classes[n](**row) for row in listed] for n, listed in rows.items()}
+    return replace(run, **said, tables=replace(run.tables, **tables)), count
 
 
-def _write(run: FinishedRun[Any], folder: Path, kinds: Kinds) -> None:
+def _write(run: FinishedRun[Any], folder: Path) -> None:
     write_json(folder / CONFIG, run.config)
     if isinstance(run.tables, TrainingTables):
         write_metrics(folder / "metrics.parquet", run.tables.metrics)
@@ -193,7 +186,7 @@ def _write(run: FinishedRun[Any], folder: Path, kinds: Kinds) -> None:
         {"title": run.title, "sentences": run.sentences, "warnings": run.warnings},
     )
     (folder / "results").mkdir()
-    for name, row in table_classes(kinds[run.kind].tables).items():
+    for name, row in _row_classes(run).items():
         rows = getattr(run.tables, name)
         write_rows(folder / "results" / f"{name}.parquet", row, rows)
 

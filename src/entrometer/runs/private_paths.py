@@ -19,7 +19,10 @@ def without_paths(content: Content) -> tuple[Content, int]:
     `warm/checkpoint-4` stays. A value that is a path as a whole is also replaced where
     a sentence quotes it, which finds paths with spaces.
     """
-    whole = sorted({s for s in _strings(content) if _is_path(s)}, key=len, reverse=True)
+    found = {s for s in _strings(content) if _is_path(s)}
+    # One part, such as `/` alone, also stands where no path is quoted.
+    quoted = (path for path in found if len(PurePosixPath(path).parts) > 1)
+    whole = sorted(quoted, key=len, reverse=True)
     count = 0
 
     def shortened(text: str) -> str:
@@ -30,8 +33,8 @@ def without_paths(content: Content) -> tuple[Content, int]:
         for path in whole:
             count += text.count(path)
             text = text.replace(path, _short(path))
-        text, found = _IN_TEXT.subn(lambda m: _short(m[0]), text)
-        count += found
+        text, others = _IN_TEXT.subn(lambda m: _short(m[0]), text)
+        count += others
         return text
 
     return _mapped(content, shortened), count
