@@ -7,8 +7,7 @@ from typing import Annotated
 
 import tyro
 
-from entrometer.cli.flags import Flag, parse
-from entrometer.errors import InvalidValue
+from entrometer.cli.flags import Flag, only, parse
 from entrometer.experiments.experiment import run_kinds
 from entrometer.text import plain, print_json
 
@@ -41,15 +40,10 @@ class Export:
 def run(arguments: Sequence[str]) -> int:
     """Run the verb; return the exit code."""
     command = parse(Export, arguments, verb="export")
-    if len(command.runs) != 1:
-        raise InvalidValue(
-            f"expected the directory of one finished run, got {len(command.runs)}; "
-            "name one"
-        )
+    source = only(command.runs, "the directory of one finished run", "name one")
     # Imported late: `--help` must not load matplotlib.
     from entrometer.report.export import export_run
 
-    (source,) = command.runs
     done = export_run(
         source,
         command.out or Path(f"{source.resolve().name}-export"),

@@ -112,6 +112,13 @@ def parse(
     return command
 
 
+def only(given: Sequence[Path], expected: str, remedy: str) -> Path:
+    """Return the one path that a verb takes; raise for none and for several."""
+    if len(given) != 1:
+        raise InvalidValue(f"expected {expected}, got {len(given)}; {remedy}")
+    return given[0]
+
+
 def _tyro(
     kind: type[Command], arguments: list[str], verb: str, default: Command | None
 ) -> tuple[Command, list[str]]:

@@ -7,8 +7,7 @@ from typing import Annotated
 
 import tyro
 
-from entrometer.cli.flags import Flag, parse
-from entrometer.errors import InvalidValue
+from entrometer.cli.flags import Flag, only, parse
 from entrometer.text import file_size, plain, print_json, table
 
 
@@ -45,12 +44,11 @@ def run(arguments: Sequence[str]) -> int:
         verified,
     )
 
-    if len(command.stores) != 1:
-        raise InvalidValue(
-            f"expected one directory of passes, got {len(command.stores)}; name "
-            "`passes` in a run directory, or what --store named"
-        )
-    (store,) = command.stores
+    store = only(
+        command.stores,
+        "one directory of passes",
+        "name `passes` in a run directory, or what --store named",
+    )
     require_store(store)
     unneeded = garbage(store)
     size = size_of(unneeded)

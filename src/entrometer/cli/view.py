@@ -8,8 +8,7 @@ from typing import Annotated
 
 import tyro
 
-from entrometer.cli.flags import Flag, parse
-from entrometer.errors import InvalidValue
+from entrometer.cli.flags import Flag, only, parse
 from entrometer.experiments.experiment import run_kinds
 from entrometer.text import plain, print_json
 
@@ -33,15 +32,13 @@ class View:
 def run(arguments: Sequence[str]) -> int:
     """Run the verb; return the exit code."""
     command = parse(View, arguments, verb="view")
-    if len(command.directories) != 1:
-        raise InvalidValue(
-            f"expected one directory that contains runs, got "
-            f"{len(command.directories)}; name one, such as runs"
-        )
+    directory = only(
+        command.directories,
+        "one directory that contains runs",
+        "name one, such as runs",
+    )
     # Imported late: `--help` must not load starlette or matplotlib.
     from entrometer.view.server import serve
-
-    (directory,) = command.directories
 
     def started(url: str, count: int) -> None:
         if command.json:
