@@ -38,13 +38,14 @@ def gains(runs: Sequence[ForkRun]) -> Plot | None:
     if rows is None:
         return None
     passing = sum(row.passes for row in rows.every)
+    by = " or ".join(sorted({row.by for row in rows.every}))
     return Plot(
         "fork-gains",
         "Difference from plain Dr-GRPO",
         "A row for each loss: entropy on the left and reward on the right, minus those "
         "under plain after as many steps, with 95% intervals over continuations and "
         "evaluation prompts. Right of 0, the loss keeps more entropy or earns more.",
-        caption=f"{passing} losses differ from plain in {rows.every[0].by} after the "
+        caption=f"{passing} losses differ from plain in {by} after the "
         "last step at a false discovery rate of 5%. The k-th continuation of every "
         "loss has the same prompts and random numbers, so differences have less noise "
         "than levels."
