@@ -1,10 +1,12 @@
 import json
 import subprocess
 import sys
+from dataclasses import replace
 
 import pytest
 
 from entrometer.errors import InvalidValue, MissingKey
+from entrometer.training import prolong
 from entrometer.training.config import (
     AdapterConfig,
     ImitationConfig,
@@ -160,3 +162,12 @@ def test_reading_a_config_needs_no_torch():
         "assert 'torch' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_a_schedule_that_is_made_longer_is_warned_of(tmp_path, recwarn):
+    save_config(ODD, tmp_path)
+    prolong(tmp_path, 1)
+    assert not [w for w in recwarn if "schedule" in str(w.message)]
+    save_config(replace(ODD, intervention="entrocraft"), tmp_path)
+    with pytest.warns(UserWarning, match="entrocraft has a schedule"):
+        assert prolong(tmp_path, 1).steps == ODD.steps + 1

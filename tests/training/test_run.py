@@ -176,19 +176,6 @@ def test_a_prolonged_run_is_the_longer_run(finished, copy, tmp_path):
     assert digests(copy, 3) == digests(tmp_path / "longer", 3)
 
 
-def test_a_schedule_that_is_made_longer_is_warned_of(copy, recwarn):
-    saved = read_config(copy)
-    prolong(copy, 1)
-    assert not [w for w in recwarn if "schedule" in str(w.message)]
-    # A settings file without a seal, as of a run of another loss.
-    (copy / "manifest.json").unlink()
-    file = copy / "config.json"
-    settings = json.loads(file.read_text())
-    file.write_text(json.dumps(settings | {"intervention": "entrocraft"}))
-    with pytest.warns(UserWarning, match="entrocraft has a schedule"):
-        assert prolong(copy, 1).steps == saved.steps + 1
-
-
 def test_a_run_is_not_made_shorter(copy):
     with pytest.raises(InvalidValue, match=r"steps was 2 .* is 1 now"):
         train(replace(CONFIG, steps=1), copy)

@@ -22,7 +22,7 @@ from entrometer.experiments.compare.requests import (
 from entrometer.experiments.cost import Rate, excerpt
 from entrometer.experiments.experiment import run_kinds
 from entrometer.experiments.fork import FORK
-from entrometer.experiments.fork.collect import Evaluations, _outcomes
+from entrometer.experiments.fork.collect import Evaluations
 from entrometer.experiments.fork.config import ForkConfig
 from entrometer.experiments.fork.plan import follow_up, guess, plan
 from entrometer.experiments.fork.requests import Continuation
@@ -40,43 +40,9 @@ from entrometer.experiments.run import requests_of, run_experiment, run_requests
 from entrometer.interventions import intervention
 from entrometer.policy.checkpoint import read_schedule
 from entrometer.report import write_report
-from entrometer.runs.rows import read_tables
-from entrometer.runs.tables.fork import ForkTables
-from tests.experiments.conftest import ON_TOY
+from tests.experiments.fork.conftest import BONUS
 
 fork = partial(run_experiment, FORK)
-
-BONUS = "entropy-bonus:alpha=0.1"
-
-
-@pytest.fixture(scope="module")
-def config(trained) -> ForkConfig:
-    return ForkConfig(
-        checkpoints=(str(trained / "checkpoint-2"),),
-        interventions=(BONUS, "clip-cov:rho=0.2", "adaptive-bonus"),
-        **ON_TOY,
-        prompts=12,
-        responses=2,
-        update_prompts=4,
-        update_responses=3,
-        precision="float64",
-        shard=64,
-        steps=4,
-        seeds=2,
-        halvings=1,
-    )
-
-
-@pytest.fixture(scope="module")
-def run(config, tmp_path_factory):
-    directory = tmp_path_factory.mktemp("fork") / "run"
-    fork(config, directory)
-    return directory
-
-
-@pytest.fixture(scope="module")
-def tables(run) -> ForkTables:
-    return read_tables(run, ForkTables)
 
 
 def parameters(request, store) -> dict[str, torch.Tensor]:
@@ -377,31 +343,3 @@ def test_settings_that_cannot_be_run(config, changed, message):
 def test_a_loss_that_reads_what_no_step_has(config):
     with pytest.raises(InvalidValue, match="entrometer compare"):
         plan(replace(config, interventions=("frontier",)))
-
-
-def test_losses_that_were_stopped_count_as_tests(config, run, monkeypatch):
-    """Otherwise the best of many would be tested as if it were the only one."""
-    store = run / "passes"
-    (point,) = follow_up(config, plan(config), store)
-    evaluations = Evaluations.of(point.evaluated, config.steps, store)
-    p_values = dict(zip(evaluations.losses, (1.0, 0.02, 0.9), strict=True))
-    zeros = {
-        f"{objective}{gain}{end}": 0.0
-        for objective in ("entropy", "reward")
-        for gain in ("", "_gain")
-        for end in ("", "_se", "_low", "_high")
-    }
-    monkeypatch.setattr(
-        "entrometer.experiments.fork.collect._estimates",
-        lambda evaluations, loss: (
-            zeros | {"entropy_gain_p": 1.0, "reward_gain_p": p_values[loss]}
-        ),
-    )
-    chosen = replace(config, by="reward")
-
-    def passes(began):
-        rows = _outcomes(chosen, "checkpoint-2", evaluations, (), began)
-        return [row.passes for row in rows]
-
-    assert passes(3) == [False, True, False]
-    assert passes(9) == [False, False, False]
