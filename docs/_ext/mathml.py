@@ -35,7 +35,7 @@ def _visit(writer: HTML5Translator, node: nodes.Element) -> None:
     block = isinstance(node, nodes.math_block)
     try:
         text = mathml(node.astext(), block=block)
-    except Exception as error:
+    except Exception as error:  # whatever the converter raises for a formula
         logger.warning("formula: %s", error, location=node)
         text = writer.encode(node.astext())
     element = "div" if block else "span"

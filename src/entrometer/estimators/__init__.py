@@ -11,6 +11,7 @@ from entrometer.estimators.baselines import fold_of as fold_of
 from entrometer.estimators.baselines import prefix_features as prefix_features
 from entrometer.estimators.collapse import collapse_ahead as collapse_ahead
 from entrometer.estimators.collapse import entropy_floor as entropy_floor
+from entrometer.estimators.collapse import has_collapsed as has_collapsed
 from entrometer.estimators.collapse import soonest as soonest
 from entrometer.estimators.decay import Decay as Decay
 from entrometer.estimators.entropy_change import Per as Per

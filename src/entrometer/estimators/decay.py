@@ -40,9 +40,9 @@ class Decay:
     def fit(cls, u: Float[np.ndarray, " N"], x: Float[np.ndarray, " N"]) -> "Decay":
         r"""Return the most likely curve through positive observations at times u.
 
-        Log observations have independent noise of one variance, which second
-        differences tell without a curve. $\log f$ and $\log r$ are normal beforehand:
-        early observations say little about a floor, and other trainings some.
+        Log observations have independent noise of one variance, estimated from second
+        differences, which need no curve. $\log f$ and $\log r$ have normal priors from
+        other trainings, because early observations say little about a floor.
 
         Raises:
             FloatingPointError: No finite curve was found.

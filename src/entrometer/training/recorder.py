@@ -44,8 +44,9 @@ class Recorder(Instrument):
         self.run = self.run or Path(trainer.args.output_dir)
         if trainer.accelerator.is_main_process:
             taken = trainer.state.global_step
-            goes_on = taken or getattr(trainer, "resumed", False)
-            make_folder(self.run, taken, keep=not (goes_on or self.overwrite))
+            # `Trainer` also saves and resumes a checkpoint before the first step.
+            resumed = taken or getattr(trainer, "resumed", False)
+            make_folder(self.run, taken, keep=not (resumed or self.overwrite))
 
     def micro_step(self, trainer: Any, micro: MicroBatch) -> None:
         """Store the rows of a micro-batch."""

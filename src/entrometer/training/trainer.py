@@ -77,7 +77,7 @@ class Trainer(FsdpTrainer, Intervened, GRPOTrainer):  # type: ignore[misc]
         self._stage: Path | None = None
         self._sampler: EpochSampler | None = None
         self.resumed = False
-        """Whether the training goes on from a checkpoint, which may be the first."""
+        """Whether the training continues from a checkpoint, possibly the first."""
 
         self.add_callback(_SaveAtStart(self))
 

@@ -57,7 +57,7 @@ class Forecast(Instrument):
         self._alerted = False
 
     def attach(self, trainer: Any) -> None:
-        """Read the updates before this one, if a training goes on without a state."""
+        """Read the updates before this one, if a training resumes without a state."""
         taken, run = trainer.state.global_step, Path(trainer.args.output_dir)
         if self._series or not taken:
             return
@@ -70,7 +70,7 @@ class Forecast(Instrument):
         self._series = rows[past.step <= taken].tolist()
         entropy = rows[past.step <= taken, 1]
         floor = entropy_floor(entropy) if self.floor is None else self.floor
-        # What was below the floor before has had its alert.
+        # There was an alert for it before the training stopped.
         self._alerted = has_collapsed(floor, entropy)
 
     def micro_step(self, trainer: Any, micro: MicroBatch) -> None:
